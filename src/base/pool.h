@@ -1,0 +1,28 @@
+/* pool.h: a fixed set of threads that run one function together, with a barrier inside.
+ *
+ * The caller is thread 0. Waiting spins for at most 50 us, then sleeps. Nothing is allocated after
+ * mica_pool_new. One run at a time per pool.
+ */
+#ifndef MICA_BASE_POOL_H
+#define MICA_BASE_POOL_H
+
+#include "base/status.h"
+
+typedef struct mica_pool mica_pool;
+typedef void (*mica_pool_fn)(void *arg, int thread, int n_threads);
+
+/* n_threads 0: mica_default_threads(). At least 1, at most 256. */
+mica_status mica_pool_new(mica_pool **out, int n_threads, mica_error *err);
+void mica_pool_free(mica_pool *pool); /* NULL is fine; joins the threads */
+int mica_pool_threads(const mica_pool *pool);
+
+/* Runs fn(arg, t, n) on every thread t and returns when all have returned. */
+void mica_pool_run(mica_pool *pool, mica_pool_fn fn, void *arg);
+/* Inside a run: returns when all threads of the pool have called it. Everything written before it by
+ * any thread is visible to every thread after it. */
+void mica_pool_barrier(mica_pool *pool, int thread);
+
+/* The least of the cores in the affinity mask and the cgroup quota rounded up; at least 1. */
+int mica_default_threads(void);
+
+#endif
