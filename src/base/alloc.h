@@ -8,7 +8,8 @@
 
 #include "base/status.h"
 
-/* As malloc, calloc and realloc; n = 0 gives a pointer that can be freed. NULL when out of memory. */
+/* As malloc, calloc and realloc; n = 0 gives a pointer that can be freed. NULL when out of memory.
+ */
 void *mica_malloc(size_t n_bytes);
 void *mica_calloc(size_t count, size_t size);
 void *mica_realloc(void *p, size_t n_bytes);

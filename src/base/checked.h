@@ -1,4 +1,5 @@
-/* checked.h: arithmetic on sizes that come from outside. False means overflow; *out is untouched. */
+/* checked.h: arithmetic on sizes that come from outside. False means overflow; *out is untouched.
+ */
 #ifndef MICA_BASE_CHECKED_H
 #define MICA_BASE_CHECKED_H
 

@@ -15,7 +15,8 @@ typedef struct mica_map {
     int n_refs;
 } mica_map;
 
-/* Maps `path`; on success *out has one reference. Errors name the path. A folder is MICA_E_INVALID. */
+/* Maps `path`; on success *out has one reference. Errors name the path. A folder is MICA_E_INVALID.
+ */
 mica_status mica_map_open(mica_map **out, const char *path, mica_error *err);
 mica_map *mica_map_ref(mica_map *map);
 void mica_map_unref(mica_map *map); /* NULL is fine; the last one unmaps */
@@ -32,7 +33,8 @@ bool mica_path_exists(const char *path);
 bool mica_path_is_folder(const char *path);
 /* folder + "/" + name; mica_free it. NULL: out of memory. */
 char *mica_path_join(const char *folder, const char *name);
-/* The sorted names in `folder` that start and end as given ("" = any). Free with mica_names_free. */
+/* The sorted names in `folder` that start and end as given ("" = any). Free with mica_names_free.
+ */
 mica_status mica_folder_list(char ***out, size_t *n_out, const char *folder, const char *prefix,
                              const char *suffix, mica_error *err);
 void mica_names_free(char **names, size_t n);

@@ -87,8 +87,8 @@ struct json_value {
 };
 
 /* Parses a whole document (nothing but white space may follow). The tree lives in `arena` and does
- * not point into `data`. allow_nonfinite: see above; an object {"__float__": "Infinity"} becomes that
- * number too. */
+ * not point into `data`. allow_nonfinite: see above; an object {"__float__": "Infinity"} becomes
+ * that number too. */
 mica_status mica_json_parse(json_value **out, const char *data, size_t n_bytes, const char *name,
                             bool allow_nonfinite, mica_arena *arena, mica_error *err);
 /* Reads and parses a file of at most max_bytes. */
@@ -128,8 +128,9 @@ void mica_json_put_string(json_writer *w, const char *s, size_t n); /* invalid U
 void mica_json_put_cstring(json_writer *w, const char *s);          /* NULL writes null */
 void mica_json_put_i64(json_writer *w, int64_t v);
 void mica_json_put_u64(json_writer *w, uint64_t v);
-void mica_json_put_double(json_writer *w, double v); /* shortest that reads back; non-finite: null */
-void mica_json_put_float(json_writer *w, float v);   /* shortest that reads back as float */
+void mica_json_put_double(json_writer *w,
+                          double v);               /* shortest that reads back; non-finite: null */
+void mica_json_put_float(json_writer *w, float v); /* shortest that reads back as float */
 void mica_json_put_bool(json_writer *w, bool v);
 void mica_json_put_null(json_writer *w);
 

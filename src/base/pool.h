@@ -18,8 +18,8 @@ int mica_pool_threads(const mica_pool *pool);
 
 /* Runs fn(arg, t, n) on every thread t and returns when all have returned. */
 void mica_pool_run(mica_pool *pool, mica_pool_fn fn, void *arg);
-/* Inside a run: returns when all threads of the pool have called it. Everything written before it by
- * any thread is visible to every thread after it. */
+/* Inside a run: returns when all threads of the pool have called it. Everything written before it
+ * by any thread is visible to every thread after it. */
 void mica_pool_barrier(mica_pool *pool, int thread);
 
 /* The least of the cores in the affinity mask and the cgroup quota rounded up; at least 1. */

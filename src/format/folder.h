@@ -1,5 +1,5 @@
-/* folder.h: a Hugging Face or MLX folder: config.json, safetensors shards, and the side files that a
- * model needs. Which shards there are follows docs/models.md: the index if present, else every
+/* folder.h: a Hugging Face or MLX folder: config.json, safetensors shards, and the side files that
+ * a model needs. Which shards there are follows docs/models.md: the index if present, else every
  * model*.safetensors sorted by name.
  */
 #ifndef MICA_FORMAT_FOLDER_H

@@ -46,7 +46,8 @@ typedef struct gguf_entry {
 typedef struct gguf_file gguf_file;
 
 mica_status mica_gguf_open(gguf_file **out, const char *path, mica_error *err);
-mica_status mica_gguf_parse(gguf_file **out, const uint8_t *data, uint64_t n_bytes, const char *name,
+mica_status mica_gguf_parse(gguf_file **out, const uint8_t *data, uint64_t n_bytes,
+                            const char *name,
                             mica_error *err); /* borrows `data`; for the fuzz target */
 void mica_gguf_close(gguf_file *file);        /* NULL is fine */
 
@@ -56,7 +57,8 @@ uint32_t mica_gguf_version(const gguf_file *file);
 
 size_t mica_gguf_n_tensors(const gguf_file *file);
 const file_tensor *mica_gguf_tensor(const gguf_file *file, size_t i);
-const file_tensor *mica_gguf_find_tensor(const gguf_file *file, const char *name); /* NULL: absent */
+const file_tensor *mica_gguf_find_tensor(const gguf_file *file,
+                                         const char *name); /* NULL: absent */
 
 size_t mica_gguf_n_entries(const gguf_file *file);
 const gguf_entry *mica_gguf_entry(const gguf_file *file, size_t i);

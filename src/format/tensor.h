@@ -35,12 +35,12 @@ typedef struct file_tensor {
     const char *name; /* owned by the file object */
     int n_dims;
     uint64_t dim[MICA_MAX_DIMS];
-    bool is_gguf;        /* then `type` counts, else `dtype` */
+    bool is_gguf; /* then `type` counts, else `dtype` */
     mica_dtype dtype;
     gguf_type type;
     const uint8_t *data; /* no alignment is promised */
     uint64_t n_bytes;
-    mica_map *map;       /* borrowed from the file object; ref it to keep the bytes */
+    mica_map *map; /* borrowed from the file object; ref it to keep the bytes */
 } file_tensor;
 
 #endif

@@ -33,8 +33,8 @@ typedef struct token_list {
 
 mica_status mica_token_list_push(token_list *list, int32_t id, mica_error *err);
 
-/* Appends the ids of `text` to *out. Invalid UTF-8: byte-level vocabularies encode the bytes as they
- * are, others see U+FFFD. */
+/* Appends the ids of `text` to *out. Invalid UTF-8: byte-level vocabularies encode the bytes as
+ * they are, others see U+FFFD. */
 mica_status mica_tokenizer_encode(const tokenizer *t, const char *text, size_t n_text,
                                   encode_options options, token_list *out, mica_error *err);
 
@@ -59,10 +59,10 @@ const int32_t *mica_tokenizer_end_ids(const tokenizer *t, size_t *n);
 typedef struct detokenizer {
     const tokenizer *tokenizer;
     bool skip_special;
-    bool started;      /* a first token was seen (leading-space rules) */
-    uint8_t held[4];   /* incomplete UTF-8 */
+    bool started;    /* a first token was seen (leading-space rules) */
+    uint8_t held[4]; /* incomplete UTF-8 */
     int n_held;
-    char *text;        /* what the last call released; grows; owned */
+    char *text; /* what the last call released; grows; owned */
     size_t n_text;
     size_t capacity;
 } detokenizer;

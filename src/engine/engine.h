@@ -1,0 +1,140 @@
+/* engine.h: running a model: steps over rows, generation, samplers, statistics.
+ */
+#ifndef MICA_ENGINE_ENGINE_H
+#define MICA_ENGINE_ENGINE_H
+
+#include "backend/cpu/cpu.h"
+#include "kv/kv.h"
+#include "model/model.h"
+
+typedef struct engine engine;
+typedef struct session session; /* one sequence: its cache and its token log */
+
+typedef enum row_role { ROLE_PROMPT, ROLE_DECODE } row_role;
+
+typedef struct engine_options {
+    bool exact;
+    bool has_dtype; /* with exact only */
+    mica_dtype dtype;
+    int n_threads;             /* 0: default */
+    int64_t max_context;       /* 0: the model's */
+    int32_t chunk;             /* prompt rows a step; 0: 512 */
+    int32_t max_logits;        /* logits rows a step; 0: 1 */
+    const char *const *levers; /* "NAME=on" ... */
+    int n_levers;
+    const char *cpu_mask; /* NULL: MICA_CPU */
+    model_options model;
+} engine_options;
+
+mica_status mica_engine_open(engine **out, const char *path, const engine_options *options,
+                             mica_error *err);
+void mica_engine_close(engine *e);
+const model *mica_engine_model(const engine *e);
+int64_t mica_engine_max_context(const engine *e);
+int64_t mica_engine_vocab_size(const engine *e); /* columns of the logits */
+cpu_backend *mica_engine_backend(const engine *e);
+/* The plan of a role, for `mica plan`. */
+const plan *mica_engine_plan(const engine *e, row_role role);
+double mica_engine_load_s(const engine *e);
+
+mica_status mica_session_new(session **out, engine *e, mica_error *err);
+void mica_session_free(session *s);
+int64_t mica_session_length(const session *s);
+/* The token log: ids and roles of all committed rows. */
+const int32_t *mica_session_tokens(const session *s, int64_t *n);
+
+/* Called with logits row i (of the ids given to eval), f32 [vocab]; not MICA_OK stops. */
+typedef mica_status (*logits_fn)(void *user, int64_t i, const float *logits, mica_error *err);
+
+typedef struct eval_options {
+    row_role role;
+    int64_t n_prompt;    /* length of the whole prompt (rope tables); 0: session length + n_ids */
+    bool all_logits;     /* else only the last row's */
+    logits_fn on_logits; /* NULL: none wanted */
+    /* Between chunks: done and total rows; false cancels (MICA_E_CANCELLED). May be NULL. */
+    bool (*on_progress)(void *user, int64_t done, int64_t total);
+    void *user;
+} eval_options;
+
+/* Runs ids through the model in chunks and commits them chunk by chunk. A failed chunk leaves the
+ * session as after the chunk before it. MICA_E_LIMIT: the context is full (both numbers).
+ * MICA_E_INVALID: an id outside the vocabulary. */
+mica_status mica_session_eval(session *s, const int32_t *ids, int64_t n_ids,
+                              const eval_options *options, mica_error *err);
+/* Drops the newest n positions. */
+mica_status mica_session_trim(session *s, int64_t n, mica_error *err);
+
+/* ---- sampler (docs: decode, processors and filters) ---- */
+typedef struct sampler_options {
+    float temperature; /* 0: greedy */
+    float top_p;       /* on iff 0 < p < 1 */
+    float min_p;       /* on iff != 0 */
+    int32_t min_tokens_to_keep;
+    int32_t top_k;            /* on iff > 0 */
+    float repetition_penalty; /* 0 or 1: off */
+    float presence_penalty, frequency_penalty;
+    int32_t penalty_window;  /* 20; 0: whole history */
+    const int32_t *bias_ids; /* logit bias */
+    const float *bias_values;
+    int32_t n_bias;
+    uint64_t seed;
+} sampler_options;
+
+typedef struct sampler sampler;
+void mica_sampler_defaults(sampler_options *options);
+/* MICA_E_INVALID names a field out of its bounds. Allocates all it needs for rows of n_vocab. */
+mica_status mica_sampler_new(sampler **out, const sampler_options *options, int64_t n_vocab,
+                             mica_error *err);
+void mica_sampler_free(sampler *s);
+/* Token `step` (0 first) from a row; history = prompt and generated ids. The row is left as it is.
+ * *logprob (may be NULL): after processors, before filters. MICA_E_INTERNAL: NaN or all -inf. */
+mica_status mica_sampler_sample(sampler *s, const float *logits, const int32_t *history,
+                                int64_t n_history, uint64_t step, int32_t *id, float *logprob,
+                                mica_error *err);
+
+/* ---- generation ---- */
+typedef enum finish_reason {
+    FINISH_STOP,
+    FINISH_LENGTH,
+    FINISH_CONTEXT,
+    FINISH_CANCELLED
+} finish_reason;
+const char *mica_finish_name(finish_reason r); /* "stop", "length", "context", "cancelled" */
+
+typedef struct generate_options {
+    sampler_options sampler;
+    int64_t max_tokens;
+    bool ignore_eos;
+    const int32_t *extra_eos; /* besides the model's: what the tokenizer knows */
+    int32_t n_extra_eos;
+    /* A generated token (not called for the end token). false stops (FINISH_CANCELLED). */
+    bool (*on_token)(void *user, int32_t id, float logprob);
+    bool (*on_progress)(void *user, int64_t done, int64_t total); /* prefill; may be NULL */
+    void *user;
+} generate_options;
+
+typedef struct generate_stats {
+    int64_t prompt_tokens, generated_tokens; /* generated counts an end token */
+    double load_s, ttft_s;                   /* time to first token from the call; load apart */
+    double prefill_s, decode_s;
+    double prefill_tps, decode_tps; /* decode: (generated-1)/time; NaN below 2 tokens */
+    uint64_t bytes_per_token;       /* weights + cache read for the last decoded token */
+    double achieved_gbps;           /* bytes_per_token * decode_tps / 1e9 */
+    uint64_t peak_rss_bytes;
+} generate_stats;
+
+typedef struct generate_result {
+    int32_t *ids; /* generated, without the end token; mica_free */
+    int64_t n_ids;
+    finish_reason reason;
+    generate_stats stats;
+} generate_result;
+
+void mica_generate_defaults(generate_options *options);
+/* Appends the prompt to the session and generates. An empty prompt is MICA_E_INVALID; one that does
+ * not fit the context MICA_E_LIMIT with both numbers. max_tokens 0 only fills the cache. */
+mica_status mica_generate(session *s, const int32_t *prompt, int64_t n_prompt,
+                          const generate_options *options, generate_result *out, mica_error *err);
+void mica_generate_result_deinit(generate_result *r);
+
+#endif

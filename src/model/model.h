@@ -1,0 +1,114 @@
+/* model.h: from a model file to a graph.
+ *
+ * A model is its normalized configuration, its weights and the rung of the dispatch ladder that
+ * took it. Building its graph names what the engine must bind at each step.
+ */
+#ifndef MICA_MODEL_MODEL_H
+#define MICA_MODEL_MODEL_H
+
+#include "graph/graph.h"
+
+#define MODEL_MAX_LAYERS 256
+#define MODEL_MAX_GROUPS 4
+
+typedef enum model_tier { TIER_DEDICATED, TIER_SPECIALIZED, TIER_GENERIC } model_tier;
+
+/* rope_scaling after normalization (docs/models.md 5); periods are made by rope.c. */
+typedef struct rope_config {
+    char type[24]; /* "default", "linear", "llama3", "yarn", "longrope", "dynamic", ... */
+    double theta;
+    double factor, low_freq_factor, high_freq_factor;
+    double beta_fast, beta_slow, mscale, mscale_all_dim;
+    double attention_factor; /* <0: absent */
+    double partial_rotary_factor;
+    int64_t original_max_positions; /* 0: absent */
+    int64_t max_positions;
+    bool truncate;
+    const float *long_factor, *short_factor; /* in the model's arena; longrope */
+    int64_t n_factors;
+    const float *freq_factors; /* GGUF rope_freqs: multiplies the periods; NULL: none */
+} rope_config;
+
+typedef struct model_config {
+    char model_type[48]; /* as in the file */
+    char arch[48];       /* after remapping: the descriptor's name */
+    int64_t n_layers, hidden_size, intermediate_size, vocab_size;
+    int64_t n_heads, n_kv_heads, head_dim;
+    float rms_norm_eps;
+    int64_t max_positions;
+    bool tied; /* lm_head shares embed_tokens */
+    float attention_scale, attention_softcap, final_softcap, embed_multiplier; /* 0: none */
+    int32_t window[MODEL_MAX_LAYERS];        /* 0: full attention */
+    uint8_t rope_of_layer[MODEL_MAX_LAYERS]; /* index into rope */
+    rope_config rope[2];
+    int n_ropes;
+    bool rope_traditional;
+    int32_t eos_ids[32];
+    int n_eos;
+    int32_t bos_id;   /* -1: unknown */
+    mica_dtype dtype; /* of the activations: the embedding's own (f32 for GGUF) */
+} model_config;
+
+typedef struct model model;
+
+typedef struct model_options {
+    void (*progress)(void *user, uint64_t done, uint64_t total); /* while loading; may be NULL */
+    void (*warn)(void *user, const char *message);               /* may be NULL */
+    void *user;
+} model_options;
+
+/* Opens a folder or a .gguf file: config, dispatch, weights, audit. */
+mica_status mica_model_load(model **out, const char *path, const model_options *options,
+                            mica_error *err);
+void mica_model_close(model *m); /* NULL is fine */
+const model_config *mica_model_config(const model *m);
+model_tier mica_model_tier(const model *m);
+uint64_t mica_model_file_bytes(const model *m);
+const weight_store *mica_model_weights(const model *m);
+const gguf_file *mica_model_gguf(const model *m);   /* NULL: a folder */
+const hf_folder *mica_model_folder(const model *m); /* NULL: a GGUF file */
+
+typedef struct model_build_options {
+    bool force_dtype; /* all activations in `dtype`; else promotion from the tensors */
+    mica_dtype dtype;
+    mica_dtype cache_dtype; /* of K/V blocks */
+    int64_t n_blocks;       /* entries of a block table */
+} model_build_options;
+
+/* Slots of the graph's inputs (docs/design.md 2); -1 where the model has none. */
+typedef struct model_graph {
+    graph g; /* output 0: logits f32-or-T [LOGITS, vocab] */
+    int32_t tokens, positions, row_seq, span_lo, span_hi, logits_rows;
+    int n_groups;
+    int32_t windows[MODEL_MAX_GROUPS];
+    int32_t block_table[MODEL_MAX_GROUPS], slots[MODEL_MAX_GROUPS];
+    int n_caches;
+    struct {
+        int32_t group;
+        kv_layout layout;
+    } caches[MODEL_MAX_LAYERS];
+    /* Models whose periods depend on the length (dynamic, longrope): f32 [R, D/2] per rope, which
+     * the engine fills with mica_model_rope_periods; -1 elsewhere. */
+    int32_t rope_periods[2];
+    size_t state_bytes;
+} model_graph;
+
+mica_status mica_model_build(model *m, const model_build_options *options, model_graph *out,
+                             mica_error *err);
+void mica_model_graph_deinit(model_graph *mg);
+
+/* Periods [head rotary dims / 2] of rope `rope_idx` for a sequence whose prompt has `n_prompt`
+ * tokens, at position `pos` (docs/models.md 5). Only for ropes whose slot is not -1. */
+void mica_model_rope_periods(const model *m, int rope_idx, int64_t n_prompt, int64_t pos,
+                             float *out);
+
+/* Periods for a rope config: out[dims/2]; *position_scale and *input_scale as numerics 4.4 says.
+ * MICA_E_UNSUPPORTED: "Unsupported RoPE type X". */
+mica_status mica_rope_periods(const rope_config *rope, int64_t dims, float *out,
+                              float *position_scale, float *input_scale, mica_error *err);
+
+/* ---- for listings ---- */
+size_t mica_model_n_archs(void);
+const char *mica_model_arch(size_t i);
+
+#endif

@@ -1,0 +1,34 @@
+/* levers.h: the table of named deviations from the exact profile. Each has one switch
+ * (--lever NAME=on|off) and one gate in the tests that holds its distance from exact.
+ */
+#ifndef MICA_PLAN_LEVERS_H
+#define MICA_PLAN_LEVERS_H
+
+#include "base/status.h"
+#include <stdbool.h>
+
+typedef enum lever {
+    LEVER_SWIGLU, /* gate, up, silu and product as one kernel */
+    LEVER_GEGLU,  /* gate, up, gelu (either form) and product as one kernel */
+    LEVER_N
+} lever;
+
+typedef struct lever_set {
+    uint32_t on; /* bit i: lever i */
+} lever_set;
+
+typedef struct lever_info {
+    const char *name;
+    const char *what;
+    bool fast_default;
+} lever_info;
+
+extern const lever_info mica_levers[LEVER_N];
+
+lever_set mica_levers_exact(void); /* none */
+lever_set mica_levers_fast(void);  /* the defaults */
+static inline bool mica_lever_on(lever_set set, lever l) { return (set.on >> l) & 1u; }
+/* Applies "NAME=on" or "NAME=off" (also 1|true, 0|false). MICA_E_INVALID lists the names. */
+mica_status mica_lever_switch(lever_set *set, const char *assignment, mica_error *err);
+
+#endif
