@@ -1,6 +1,7 @@
 /* safetensors.c: reads the header of a .safetensors file (docs/models.md 4).
  *
- * Layout: u64 little-endian header length n, n bytes of JSON, then the data. The JSON is an object of
+ * Layout: u64 little-endian header length n, n bytes of JSON, then the data. The JSON is an object
+ * of
  * `"name": {"dtype", "shape", "data_offsets"}` and an optional string map `__metadata__`. Offsets
  * count from the end of the header. Gaps and unaligned data are legal, overlaps are not. Only the
  * header is read; limits on its size and on the number of entries bound the time.
@@ -335,6 +336,8 @@ void mica_safetensors_close(safetensors_file *file) {
 }
 
 size_t mica_safetensors_count(const safetensors_file *file) { return file->n_tensors; }
+
+uint64_t mica_safetensors_bytes(const safetensors_file *file) { return file->n_bytes; }
 
 const file_tensor *mica_safetensors_at(const safetensors_file *file, size_t i) {
     return &file->tensors[i];
