@@ -17,7 +17,7 @@
 typedef int32_t graph_id;
 #define GRAPH_NONE (-1)
 #define GRAPH_MAX_DIMS 4
-#define GRAPH_MAX_SRC 8
+#define GRAPH_MAX_SRC 9
 
 /* What a dimension may depend on. */
 typedef enum graph_sym {
@@ -81,8 +81,9 @@ typedef enum graph_op {
     OP_EXPERT_MATMUL, /* x [R or k*R, n_in], W [E, n_out, n_in], groups -> [k*R, n_out] by pair */
     OP_EXPERT_COMBINE, /* y [k*R, n], weights [R, k] -> [R, n] */
     /* recurrent layers */
-    OP_GATED_DELTA, /* q, k [R, Hk, Dk], v [R, Hv, Dv], g, beta [R, Hv], state pointers u64 [S] (in
-                     * and out: two inputs), seq_rows i32 [S+1], positions -> [R, Hv*Dv] */
+    OP_GATED_DELTA, /* q, k [R, Hk, Dk], v [R, Hv, Dv], decay, beta [R, Hv], state pointers u64 [S]
+                     * (in and out: two inputs), seq_rows i32 [S+1]: rows of sequence s are
+                     * [seq_rows[s], seq_rows[s+1]), positions i32 [R] -> [R, Hv*Dv] */
     /* training */
     OP_MATMUL_T,       /* dy [R, n_out], W [n_out, n_in] -> [R, n_in] */
     OP_OUTER,          /* dy [R, n_out], x [R, n_in] -> [n_out, n_in]: sum over rows */
@@ -93,6 +94,7 @@ typedef enum graph_op {
     OP_ATTENTION_ROWS_GRAD, /* q, k, v, positions, row_seq, dout -> [R, (heads+kv)*d + kv*dv]
                                dq,dk,dv */
     OP_ROPE_GRAD,           /* dy, angles -> dx: rotation by the negative angle */
+    OP_PAD, /* x [.., n] -> [.., before + n + after]: zeros around; slice's adjoint */
     GRAPH_N_OPS
 } graph_op;
 
@@ -132,7 +134,7 @@ typedef union graph_attr {
     } cache;
     struct {
         int64_t offset;
-    } view; /* elements from the start of the source's own memory */
+    } view; /* elements from the source's first element (the source may be a view too) */
     struct {
         float c;
     } scale; /* also softcap */
@@ -168,8 +170,11 @@ typedef union graph_attr {
         int32_t k;
     } experts;
     struct {
-        int32_t chunk;
+        int32_t chunk; /* 0: the plain recurrence */
     } delta;
+    struct {
+        int64_t before;
+    } pad;
 } graph_attr;
 
 typedef struct graph_node {
@@ -213,6 +218,12 @@ int64_t mica_graph_dim_size(graph_dim dim, const int64_t sym[GRAPH_N_SYMS]);
 int64_t mica_graph_type_count(const graph_type *type, const int64_t sym[GRAPH_N_SYMS]);
 /* Adds a node as it stands (types already inferred); for passes and autodiff. */
 graph_id mica_graph_append(graph *g, const graph_node *node);
+/* KV_WRITE and GATED_DELTA: they change memory behind a pointer, so they run even if unused. */
+bool mica_graph_op_has_effect(graph_op op);
+/* Row-major without gaps. */
+bool mica_graph_is_contiguous(const graph_type *type);
+/* "bf16 [rows, 576]"; with sym, its numbers. Writes at most n bytes. */
+void mica_graph_type_text(const graph_type *type, const int64_t *sym, char *out, size_t n);
 
 /* ---- builders ---- */
 graph_dim mica_dim(int64_t n);                    /* fixed */
@@ -235,6 +246,8 @@ graph_id mica_graph_heads(graph *g, graph_id x, int64_t n_heads);
 graph_id mica_graph_flat(graph *g, graph_id x);
 /* Elements [begin, begin+n) of the last dimension. */
 graph_id mica_graph_slice(graph *g, graph_id x, int64_t begin, int64_t n);
+/* `before` and `after` zeros around the last dimension. */
+graph_id mica_graph_pad(graph *g, graph_id x, int64_t before, int64_t after);
 graph_id mica_graph_copy(graph *g, graph_id x);
 graph_id mica_graph_cast(graph *g, graph_id x, mica_dtype dtype);
 
@@ -281,9 +294,21 @@ graph_id mica_graph_expert_groups(graph *g, graph_id idx, int32_t n_experts);
 graph_id mica_graph_expert_matmul(graph *g, graph_id x, graph_id w, graph_id groups, int32_t k);
 graph_id mica_graph_expert_combine(graph *g, graph_id y, graph_id weights);
 
+/* One sequence's state is f32: S [Hv, Dv, Dk]; with chunk > 0 S is that at the last multiple of
+ * `chunk` positions, and the rows since then follow it: k [chunk, Hk, Dk], u [chunk, Hv, Dv],
+ * decay [chunk, Hv] (u and decay as in docs/models.md 11.3). So a row's arithmetic depends on its
+ * position only, never on where a step began, and rows may be split between steps anywhere. */
+typedef struct delta_inputs {
+    graph_id state_in;  /* u64 [S]: addresses of the states before */
+    graph_id state_out; /* u64 [S]: and of those after; may be equal to state_in */
+    graph_id seq_rows;  /* i32 [S+1] */
+    graph_id positions; /* i32 [R] */
+} delta_inputs;
 graph_id mica_graph_gated_delta(graph *g, graph_id q, graph_id k, graph_id v, graph_id decay,
-                                graph_id beta, graph_id state_in, graph_id state_out,
-                                graph_id seq_rows);
+                                graph_id beta, const delta_inputs *in, int32_t chunk);
+/* Floats of one state. */
+int64_t mica_graph_delta_state(int64_t n_k_heads, int64_t n_v_heads, int64_t k_dim, int64_t v_dim,
+                               int32_t chunk);
 
 graph_id mica_graph_attention_rows(graph *g, graph_id q, graph_id k, graph_id v, graph_id positions,
                                    graph_id row_seq, float scale);

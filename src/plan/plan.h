@@ -69,11 +69,13 @@ typedef struct plan {
 typedef struct plan_options {
     int64_t bound[GRAPH_N_SYMS];
     lever_set levers; /* which rewrite rules may fire */
+    bool no_reuse;    /* every tensor keeps its own memory until the end: for traces and tests */
 } plan_options;
 
-/* Compiles `g` (which must outlive the plan: constants and weights are borrowed; the graph itself
- * may be rewritten). MICA_E_UNSUPPORTED names the step for which the target has no kernel. */
-mica_status mica_plan_compile(plan **out, graph *g, const plan_target *target,
+/* Compiles `g` (which must outlive the plan: constants, weights and names are borrowed). Rewriting
+ * works on a copy: `g` stays as it is, and may be compiled again with other options.
+ * MICA_E_UNSUPPORTED names the step for which the target has no kernel. */
+mica_status mica_plan_compile(plan **out, const graph *g, const plan_target *target,
                               const plan_options *options, mica_error *err);
 void mica_plan_free(plan *p); /* NULL is fine */
 
