@@ -1,6 +1,7 @@
 /* json.h: JSON as three layers: a strict pull reader with limits, a small ordered value tree on it,
- * and a writer. The reader never recurses and never allocates more than a constant; the tree lives
- * in an arena. `Infinity`, `-Infinity` and `NaN` are accepted as numbers where the caller says so.
+ * and a writer. The reader never recurses and allocates only to decode a string with escapes; the
+ * tree lives in an arena. `Infinity`, `-Infinity` and `NaN` are accepted as numbers where the
+ * caller says so.
  */
 #ifndef MICA_BASE_JSON_H
 #define MICA_BASE_JSON_H
@@ -30,6 +31,7 @@ typedef struct json_reader {
     const char *data;
     size_t n_bytes;
     size_t pos;
+    size_t start;     /* where the last event begins; of a key or string, its opening quote */
     const char *text; /* of the last event: into `data`, or into `scratch` if it had escapes */
     size_t n_text;
     const char *name; /* of the source, for messages */
@@ -48,7 +50,8 @@ void mica_json_reader_init(json_reader *r, const char *data, size_t n_bytes, con
 void mica_json_reader_deinit(json_reader *r);
 /* The next event; after the outermost value JSON_END. Errors carry the byte offset. */
 mica_status mica_json_next(json_reader *r, json_event *event, mica_error *err);
-/* Skips the value that comes next (a container with all its contents). */
+/* Skips the value that comes next (a container with all its contents). Call it where a value must
+ * come: after a key, or at the start. */
 mica_status mica_json_skip(json_reader *r, mica_error *err);
 /* The number literal of the last JSON_NUMBER event. */
 double mica_json_text_double(const json_reader *r);
@@ -107,10 +110,10 @@ const char *mica_json_string(const json_value *v, const char *fallback);
 
 /* ---- writer: into a growing buffer ---- */
 typedef struct json_writer {
-    char *data; /* NUL-terminated; owned; mica_free through deinit */
+    char *data; /* NUL-terminated; NULL before the first write; freed by deinit */
     size_t n;
     size_t capacity;
-    bool failed; /* out of memory at some point: data is incomplete */
+    bool failed; /* out of memory or too deep at some point: data is incomplete */
     bool pretty; /* two-space indent */
     uint8_t depth;
     bool first[MICA_JSON_MAX_DEPTH];
