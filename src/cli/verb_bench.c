@@ -1,0 +1,204 @@
+/* verb_bench.c: `mica bench`: prefill and decode speed over several runs, beside the bytes that a
+ * token needs and the read bandwidth measured in the same run. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "cli/cli.h"
+
+enum { MAX_RUNS = 64 };
+
+typedef struct bench_args {
+    compute_options compute;
+    int64_t n_prompt, n_generate, runs;
+    bool json;
+} bench_args;
+
+typedef struct bench_result {
+    double prefill[MAX_RUNS], decode[MAX_RUNS];
+    int n_runs;
+    generate_stats last;
+    double read_bps;
+} bench_result;
+
+static int parse(int argc, char **argv, bench_args *a, const char **words) {
+    const arg_spec specs[] = {
+        {"prompt-tokens", 'p', ARG_INT, &a->n_prompt, "N", "prompt tokens (512)", 1, 1e6},
+        {"tokens", 'n', ARG_INT, &a->n_generate, "N", "tokens to generate (128)", 2, 1e6},
+        {"runs", 0, ARG_INT, &a->runs, "N", "measured runs after one warm-up (5)", 1, MAX_RUNS},
+        {"json", 0, ARG_FLAG, &a->json, NULL, "one JSON object", 0, 0},
+    };
+    arg_spec more[N_COMPUTE_SPECS];
+    mica_compute_specs(more, &a->compute);
+    const arg_verb verb = {
+        .name = "bench",
+        .usage = "mica bench MODEL [-p 512] [-n 128] [options]",
+        .about =
+            "Measures tokens/s of prefill and decode (minimum, median, maximum over the runs), "
+            "with\n"
+            "the bytes that one decoded token reads and the bandwidth of a plain read measured in\n"
+            "the same run.",
+        .examples = "  mica bench smollm2 -p 512 -n 128\n"
+                    "  mica bench smollm2 -p 128 -n 32 --runs 3 --exact --json\n",
+        .specs = specs,
+        .n_specs = sizeof(specs) / sizeof(specs[0]),
+        .more = more,
+        .n_more = N_COMPUTE_SPECS,
+        .min_words = 1,
+        .max_words = 1,
+    };
+    int n_words;
+    return mica_args_parse(&verb, argc, argv, words, &n_words);
+}
+
+/* Reproducible ids all over the vocabulary. */
+static void fill_prompt(int32_t *ids, int64_t n, int64_t vocab_size) {
+    mica_rng_key key = mica_rng_key_from_seed(1);
+    for (int64_t i = 0; i < n; i++)
+        ids[i] = (int32_t)(mica_rng_word(key, (size_t)n, (size_t)i) % (uint64_t)vocab_size);
+}
+
+static bool on_token(void *user, int32_t id, float logprob) {
+    (void)user, (void)id, (void)logprob;
+    return !mica_cli_interrupted();
+}
+
+static mica_status one_run(engine *e, const bench_args *a, const int32_t *prompt,
+                           generate_stats *stats, mica_error *err) {
+    session *s = NULL;
+    generate_result result = {0};
+    generate_options options;
+    mica_generate_defaults(&options);
+    options.max_tokens = a->n_generate;
+    options.ignore_eos = true;
+    options.on_token = on_token;
+    mica_status st = mica_session_new(&s, e, err);
+    if (!st) st = mica_generate(s, prompt, a->n_prompt, &options, &result, err);
+    if (!st && result.reason == FINISH_CANCELLED)
+        st = mica_fail(err, MICA_E_CANCELLED, "interrupted");
+    if (!st) *stats = result.stats;
+    mica_generate_result_deinit(&result);
+    mica_session_free(s);
+    return st;
+}
+
+static mica_status measure(engine *e, const bench_args *a, bench_result *r, mica_error *err) {
+    int32_t *prompt = mica_calloc((size_t)a->n_prompt, sizeof(*prompt));
+    if (!prompt) return mica_fail(err, MICA_E_NOMEM, "out of memory");
+    fill_prompt(prompt, a->n_prompt, mica_engine_vocab_size(e));
+    cli_progress progress;
+    mica_progress_begin(&progress, "measuring");
+    mica_status st = MICA_OK;
+    for (int64_t i = -1; !st && i < a->runs; i++) { /* run -1 warms up */
+        st = one_run(e, a, prompt, &r->last, err);
+        if (st || i < 0) continue;
+        r->prefill[r->n_runs] = r->last.prefill_tps;
+        r->decode[r->n_runs++] = r->last.decode_tps;
+        mica_progress_step(&progress, (uint64_t)i + 1, (uint64_t)a->runs);
+    }
+    if (!st)
+        st = mica_cpu_read_bandwidth(mica_engine_backend(e), (size_t)1 << 28, &r->read_bps, err);
+    mica_progress_end(&progress);
+    mica_free(prompt);
+    return st;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+typedef struct spread {
+    double min, median, max;
+} spread;
+
+static spread spread_of(double *values, int n) {
+    qsort(values, (size_t)n, sizeof(*values), by_value);
+    return (spread){values[0], n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2,
+                    values[n - 1]};
+}
+
+static void put_spread(json_writer *w, const char *key, spread s) {
+    mica_json_key(w, key);
+    mica_json_begin_object(w);
+    mica_json_key(w, "min");
+    mica_json_put_double(w, s.min);
+    mica_json_key(w, "median");
+    mica_json_put_double(w, s.median);
+    mica_json_key(w, "max");
+    mica_json_put_double(w, s.max);
+    mica_json_end_object(w);
+}
+
+static void put_number(json_writer *w, const char *key, double v) {
+    mica_json_key(w, key);
+    mica_json_put_double(w, v);
+}
+
+static void print_json(const bench_args *a, const bench_result *r, spread prefill, spread decode,
+                       double gbps, int threads) {
+    json_writer w;
+    mica_json_writer_init(&w, false);
+    mica_json_begin_object(&w);
+    put_spread(&w, "prefill", prefill);
+    put_spread(&w, "decode", decode);
+    put_number(&w, "prompt_tokens", (double)a->n_prompt);
+    put_number(&w, "generated_tokens", (double)a->n_generate);
+    put_number(&w, "runs", r->n_runs);
+    put_number(&w, "threads", threads);
+    put_number(&w, "load_s", r->last.load_s);
+    put_number(&w, "bytes_per_token", (double)r->last.bytes_per_token);
+    put_number(&w, "achieved_gbps", gbps);
+    put_number(&w, "read_gbps", r->read_bps / 1e9);
+    put_number(&w, "peak_rss_bytes", (double)mica_peak_rss_bytes());
+    mica_json_end_object(&w);
+    if (!w.failed) printf("%s\n", w.data);
+    mica_json_writer_deinit(&w);
+}
+
+static void print_table(const bench_args *a, const bench_result *r, spread prefill, spread decode,
+                        double gbps, int threads) {
+    printf("%-28s %10s %10s %10s\n", "tokens/s", "min", "median", "max");
+    printf("prefill of %-17lld %10.1f %10.1f %10.1f\n", (long long)a->n_prompt, prefill.min,
+           prefill.median, prefill.max);
+    printf("decode of %-18lld %10.1f %10.1f %10.1f\n", (long long)a->n_generate, decode.min,
+           decode.median, decode.max);
+    printf("%-28s %10d\n", "threads", threads);
+    printf("%-28s %10.1f\n", "bytes per token, MB", (double)r->last.bytes_per_token / 1e6);
+    printf("%-28s %10.2f  (%.0f %% of the plain read's %.2f)\n", "achieved GB/s", gbps,
+           100 * gbps * 1e9 / r->read_bps, r->read_bps / 1e9);
+    printf("%-28s %10.3f\n", "load, s", r->last.load_s);
+    printf("%-28s %10.1f\n", "peak memory, MB", (double)mica_peak_rss_bytes() / 1e6);
+}
+
+int mica_verb_bench(int argc, char **argv) {
+    bench_args args = {.n_prompt = 512, .n_generate = 128, .runs = 5};
+    engine_options options;
+    const char *model_name;
+    int rc = parse(argc, argv, &args, &model_name);
+    if (!rc) rc = mica_compute_to_engine(&args.compute, &options);
+    if (rc) return rc;
+    engine *e = NULL;
+    char *path = NULL;
+    mica_error err;
+    bench_result r = {0};
+    mica_cli_catch_interrupt();
+    mica_status st = mica_cli_open_engine(&e, &path, model_name, &options, &err);
+    if (!st) st = measure(e, &args, &r, &err);
+    if (mica_cli_interrupted()) {
+        rc = EXIT_INTERRUPTED;
+    } else if (st) {
+        rc = mica_cli_fail(&err);
+    } else {
+        spread prefill = spread_of(r.prefill, r.n_runs), decode = spread_of(r.decode, r.n_runs);
+        double gbps = (double)r.last.bytes_per_token * decode.median / 1e9;
+        int threads = mica_cpu_threads(mica_engine_backend(e));
+        (args.json ? print_json : print_table)(&args, &r, prefill, decode, gbps, threads);
+    }
+    mica_engine_close(e);
+    mica_free(path);
+    return rc;
+}

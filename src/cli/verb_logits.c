@@ -1,0 +1,155 @@
+/* verb_logits.c: `mica logits`: next-token logits of given ids as a NumPy file, row by row. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+typedef struct npy_file {
+    char *temporary;
+    FILE *file;
+    int64_t n_rows, n_columns, next;
+    cli_progress progress;
+} npy_file;
+
+/* Version 1.0 header: magic, length, a Python literal padded with spaces to 64 bytes. */
+static mica_status npy_open(npy_file *out, const char *path, mica_error *err) {
+    char text[118];
+    int n = snprintf(text, sizeof(text),
+                     "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %lld), }",
+                     (long long)out->n_rows, (long long)out->n_columns);
+    memset(text + n, ' ', sizeof(text) - (size_t)n);
+    text[sizeof(text) - 1] = '\n';
+    out->temporary = mica_asprintf("%s.%ld.tmp", path, (long)getpid());
+    if (!out->temporary) return mica_fail(err, MICA_E_NOMEM, "out of memory");
+    out->file = fopen(out->temporary, "wb");
+    if (!out->file) return mica_fail_errno(err, MICA_E_IO, errno, "%s", out->temporary);
+    static const unsigned char magic[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, sizeof(text), 0};
+    if (fwrite(magic, sizeof(magic), 1, out->file) != 1 ||
+        fwrite(text, sizeof(text), 1, out->file) != 1)
+        return mica_fail_errno(err, MICA_E_IO, errno, "%s", out->temporary);
+    return MICA_OK;
+}
+
+/* Renames the finished file into place; on error (or an earlier `st`) removes it. */
+static mica_status npy_close(npy_file *npy, const char *path, mica_status st, mica_error *err) {
+    if (npy->file && fclose(npy->file) && !st)
+        st = mica_fail_errno(err, MICA_E_IO, errno, "%s", npy->temporary);
+    if (!st && rename(npy->temporary, path))
+        st = mica_fail_errno(err, MICA_E_IO, errno, "%s", path);
+    if (st && npy->file) unlink(npy->temporary);
+    mica_free(npy->temporary);
+    return st;
+}
+
+static mica_status on_logits(void *user, int64_t i, const float *logits, mica_error *err) {
+    npy_file *npy = user;
+    if (i != npy->next++)
+        return mica_fail(err, MICA_E_INTERNAL, "logits row %lld came out of order", (long long)i);
+    if (fwrite(logits, sizeof(float), (size_t)npy->n_columns, npy->file) != (size_t)npy->n_columns)
+        return mica_fail_errno(err, MICA_E_IO, errno, "%s", npy->temporary);
+    return MICA_OK;
+}
+
+static bool on_progress(void *user, int64_t done, int64_t total) {
+    npy_file *npy = user;
+    mica_progress_step(&npy->progress, (uint64_t)done, (uint64_t)total);
+    return !mica_cli_interrupted();
+}
+
+static mica_status write_logits(engine *e, const token_list *ids, bool decode, const char *path,
+                                mica_error *err) {
+    session *s = NULL;
+    npy_file npy = {.n_rows = (int64_t)ids->n, .n_columns = mica_engine_vocab_size(e)};
+    mica_status st = mica_session_new(&s, e, err);
+    if (st) return st;
+    const eval_options options = {.role = decode ? ROLE_DECODE : ROLE_PROMPT,
+                                  .n_prompt = (int64_t)ids->n,
+                                  .all_logits = true,
+                                  .on_logits = on_logits,
+                                  .on_progress = on_progress,
+                                  .user = &npy};
+    mica_progress_begin(&npy.progress, "logits");
+    st = npy_open(&npy, path, err);
+    if (!st) st = mica_session_eval(s, ids->ids, (int64_t)ids->n, &options, err);
+    mica_progress_end(&npy.progress);
+    st = npy_close(&npy, path, st, err);
+    mica_session_free(s);
+    return st;
+}
+
+typedef struct logits_args {
+    compute_options compute;
+    const char *ids, *output;
+    int64_t chunk;
+    bool decode;
+} logits_args;
+
+static int parse(int argc, char **argv, logits_args *a, const char **words) {
+    const arg_spec specs[] = {
+        {"ids", 0, ARG_STRING, &a->ids, "1,2,3", "the token ids", 0, 0},
+        {"output", 'o', ARG_STRING, &a->output, "FILE", "the .npy file to write", 0, 0},
+        {"chunk", 0, ARG_INT, &a->chunk, "N",
+         "rows a step (default 512); exact results do not change", 1, 65536},
+        {"decode", 0, ARG_FLAG, &a->decode, NULL, "run the rows in the decode role", 0, 0},
+    };
+    arg_spec more[N_COMPUTE_SPECS];
+    mica_compute_specs(more, &a->compute);
+    const arg_verb verb = {
+        .name = "logits",
+        .usage = "mica logits MODEL --ids 1,2,3 -o out.npy [options]",
+        .about = "Writes float32 [n_ids, vocab]: row i is the prediction after id i.",
+        .examples = "  mica logits smollm2 --ids 1,2,3 -o out.npy --exact --dtype f32\n"
+                    "  mica logits model/ --ids 5,6,7 --chunk 1 -o steps.npy --exact\n",
+        .specs = specs,
+        .n_specs = sizeof(specs) / sizeof(specs[0]),
+        .more = more,
+        .n_more = N_COMPUTE_SPECS,
+        .min_words = 1,
+        .max_words = 1,
+    };
+    int n_words;
+    int rc = mica_args_parse(&verb, argc, argv, words, &n_words);
+    if (rc) return rc;
+    if (!a->ids || !a->output) {
+        fprintf(stderr, "mica logits: --ids and -o are both needed\n");
+        return EXIT_USAGE;
+    }
+    return EXIT_OK;
+}
+
+int mica_verb_logits(int argc, char **argv) {
+    logits_args args = {0};
+    engine_options options;
+    const char *model_name;
+    int rc = parse(argc, argv, &args, &model_name);
+    if (!rc) rc = mica_compute_to_engine(&args.compute, &options);
+    if (rc) return rc;
+    token_list ids = {0};
+    rc = mica_cli_parse_ids("logits", args.ids, &ids);
+    if (!rc && !ids.n) {
+        fprintf(stderr, "mica logits: --ids is empty\n");
+        rc = EXIT_USAGE;
+    }
+    if (rc) {
+        mica_free(ids.ids);
+        return rc;
+    }
+    options.chunk = (int32_t)args.chunk;
+    options.max_logits = 64;
+    engine *e = NULL;
+    char *path = NULL;
+    mica_error err;
+    mica_cli_catch_interrupt();
+    mica_status st = mica_cli_open_engine(&e, &path, model_name, &options, &err);
+    if (!st) st = write_logits(e, &ids, args.decode, args.output, &err);
+    if (mica_cli_interrupted())
+        rc = EXIT_INTERRUPTED;
+    else if (st)
+        rc = mica_cli_fail(&err);
+    mica_engine_close(e);
+    mica_free(path);
+    mica_free(ids.ids);
+    return rc;
+}
