@@ -108,6 +108,8 @@ typedef struct weight_store weight_store;
 typedef struct weight_options {
     /* Called now and then while GGUF blocks are re-ordered; may be NULL. */
     void (*progress)(void *user, uint64_t done_bytes, uint64_t total_bytes);
+    /* Once, if the shapes of quantized tensors contradict config.json; may be NULL. */
+    void (*warn)(void *user, const char *message);
     void *user;
 } weight_options;
 

@@ -1,0 +1,120 @@
+/* forms.c: what a weight_form means, element by element, in f32. This is the definition that every
+ * kernel is held against (docs/numerics.md 2 and 3.2).
+ */
+#include "weights/weights.h"
+
+#include <stdio.h>
+
+static float stored_scale(scale_kind kind, const uint8_t *row, int64_t g) {
+    switch (kind) {
+    case SCALE_F32:
+        return mica_load_f(row, MICA_F32, (size_t)g);
+    case SCALE_F16:
+        return mica_load_f(row, MICA_F16, (size_t)g);
+    case SCALE_BF16:
+        return mica_load_f(row, MICA_BF16, (size_t)g);
+    case SCALE_E8M0:
+        return mica_e8m0_to_f32(row[g]);
+    case SCALE_E4M3:
+        return mica_table_e4m3[row[g]];
+    case SCALE_NONE:
+    case SCALE_TWO_LEVEL:
+        break;
+    }
+    return 1.0f;
+}
+
+static float super_value(const weight_matrix *m, const uint8_t *supers, int64_t row, int64_t g) {
+    int64_t n_supers = m->n_in / WEIGHT_SUPER;
+    int64_t super = g * m->form.group / WEIGHT_SUPER;
+    return mica_load_f(supers, MICA_F16, (size_t)(row * n_supers + super));
+}
+
+void mica_weight_group(const weight_matrix *m, int64_t row, int64_t g, float *s, float *b) {
+    const weight_form *f = &m->form;
+    const size_t row_off = (size_t)row * m->scale_bytes;
+    if (f->scale == SCALE_TWO_LEVEL) {
+        int code = (int)mica_bitstream_at(m->scales + row_off, f->sub_bits, (size_t)g);
+        *s = super_value(m, m->supers, row, g) * (float)(code - f->sub_zero);
+    } else {
+        *s = stored_scale(f->scale, m->scales + row_off, g);
+    }
+    *b = 0.0f;
+    switch (f->bias) {
+    case BIAS_NONE:
+        break;
+    case BIAS_GROUP:
+        *b = stored_scale(f->scale, m->biases + row_off, g);
+        break;
+    case BIAS_ZERO:
+        *b = -((float)f->zero * *s);
+        break;
+    case BIAS_TWO_LEVEL:
+        *b = -(super_value(m, m->super_biases, row, g) *
+               (float)mica_bitstream_at(m->biases + row_off, f->sub_bits, (size_t)g));
+        break;
+    }
+}
+
+static const float *table_values(code_table table) {
+    switch (table) {
+    case TABLE_E2M1:
+        return mica_table_e2m1;
+    case TABLE_E4M3:
+        return mica_table_e4m3;
+    case TABLE_IQ4NL:
+        return mica_table_iq4nl;
+    }
+    return NULL;
+}
+
+void mica_weight_row(const weight_matrix *m, int64_t row, float *out) {
+    const weight_form *f = &m->form;
+    const uint8_t *codes = m->codes + (size_t)row * m->row_bytes;
+    if (f->kind == WEIGHT_DENSE) {
+        for (int64_t i = 0; i < m->n_in; i++)
+            out[i] = mica_load_f(codes, f->dtype, (size_t)i);
+        return;
+    }
+    const float *table = f->kind == WEIGHT_TABLE ? table_values(f->table) : NULL;
+    for (int64_t g = 0; g < m->n_in / f->group; g++) {
+        float s, b;
+        mica_weight_group(m, row, g, &s, &b);
+        for (int64_t i = g * f->group; i < (g + 1) * f->group; i++) {
+            uint32_t code = mica_bitstream_at(codes, f->bits, (size_t)i);
+            out[i] = table ? s * table[code] : s * (float)code + b;
+        }
+    }
+}
+
+uint64_t mica_weight_bytes(const weight_matrix *m) {
+    uint64_t row = m->row_bytes;
+    if (m->form.kind != WEIGHT_DENSE) row += m->scale_bytes;
+    if (m->biases) row += m->scale_bytes;
+    if (m->supers) row += 2 * (uint64_t)m->n_in / WEIGHT_SUPER;
+    if (m->super_biases) row += 2 * (uint64_t)m->n_in / WEIGHT_SUPER;
+    return row * (uint64_t)m->n_out * (uint64_t)m->n_experts;
+}
+
+mica_dtype mica_weight_dtype(const weight_matrix *m, bool *has) {
+    *has = !m->form.storage_scales;
+    if (m->form.kind == WEIGHT_DENSE) return m->form.dtype;
+    if (m->form.scale == SCALE_F32) return MICA_F32;
+    if (m->form.scale == SCALE_F16) return MICA_F16;
+    return MICA_BF16; /* also the fp modes, whose scales have no float type of their own */
+}
+
+void mica_weight_form_text(const weight_form *form, char *out, size_t n) {
+    static const char *const scales[] = {"", "f32", "f16", "bf16", "e8m0", "e4m3", "f16 two-level"};
+    static const char *const tables[] = {"e2m1", "e4m3", "iq4nl"};
+    if (form->kind == WEIGHT_DENSE) {
+        snprintf(out, n, "%s", mica_dtype_name(form->dtype));
+        return;
+    }
+    char zero[16] = "";
+    if (form->bias == BIAS_ZERO) snprintf(zero, sizeof(zero), " zero %d", form->zero);
+    if (form->kind == WEIGHT_TABLE)
+        snprintf(out, n, "%s g%d %s", tables[form->table], form->group, scales[form->scale]);
+    else
+        snprintf(out, n, "q%d g%d %s%s", form->bits, form->group, scales[form->scale], zero);
+}

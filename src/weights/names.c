@@ -1,0 +1,110 @@
+/* names.c: tables and rules of docs/numerics.md 3.3 (GGUF) and docs/models.md 4.2, 4.3 (folders).
+ */
+#include "weights/names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct name_pair {
+    const char *from, *to;
+} name_pair;
+
+static const name_pair top_names[] = {
+    {"token_embd", "model.embed_tokens"},
+    {"output_norm", "model.norm"},
+    {"output", "lm_head"},
+};
+
+static const name_pair layer_names[] = {
+    {"attn_norm", "input_layernorm"},
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+    {"ffn_norm", "post_attention_layernorm"}, /* but see sandwich_names */
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"post_ffw_norm", "post_feedforward_layernorm"},
+    {"ffn_gate_inp", "mlp.gate"},
+    {"ffn_gate_exps", "mlp.switch_mlp.gate_proj"},
+    {"ffn_up_exps", "mlp.switch_mlp.up_proj"},
+    {"ffn_down_exps", "mlp.switch_mlp.down_proj"},
+};
+
+/* Architectures with norms before and after each half call the one before the MLP ffn_norm. */
+static const name_pair sandwich_names[] = {{"ffn_norm", "pre_feedforward_layernorm"}};
+
+const char *const mica_folder_prefixes[] = {"language_model.model.", "model.language_model.",
+                                            "model.", "", NULL};
+
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+
+static const char *look_up(const name_pair *pairs, size_t n_pairs, const char *stem, size_t n) {
+    for (size_t i = 0; i < n_pairs; i++)
+        if (strlen(pairs[i].from) == n && !memcmp(pairs[i].from, stem, n)) return pairs[i].to;
+    return NULL;
+}
+
+static bool starts_with(const char *s, const char *prefix) {
+    return !strncmp(s, prefix, strlen(prefix));
+}
+
+static bool ends_with(const char *s, const char *suffix) {
+    size_t n = strlen(s), n_suffix = strlen(suffix);
+    return n >= n_suffix && !strcmp(s + n - n_suffix, suffix);
+}
+
+static bool fits(int n_written, size_t n) { return n_written >= 0 && (size_t)n_written < n; }
+
+/* The layer number of "blk.N." and where the rest begins; NULL: another kind of name. */
+static const char *layer_rest(const char *name, int *n_digits) {
+    if (!starts_with(name, "blk.")) return NULL;
+    *n_digits = (int)strspn(name + 4, "0123456789");
+    const char *rest = name + 4 + *n_digits;
+    return *n_digits && *rest == '.' ? rest + 1 : NULL;
+}
+
+bool mica_gguf_canonical(const char *name, const char *arch, char *out, size_t n) {
+    const char *suffix = strrchr(name, '.');
+    if (!suffix || (strcmp(suffix, ".weight") != 0 && strcmp(suffix, ".bias") != 0))
+        return fits(snprintf(out, n, "%s", name), n);
+    int n_digits = 0;
+    const char *rest = layer_rest(name, &n_digits);
+    const char *to = NULL;
+    if (rest && rest < suffix) {
+        size_t n_stem = (size_t)(suffix - rest);
+        if (!strcmp(arch, "gemma2") || !strcmp(arch, "gemma3"))
+            to = look_up(sandwich_names, COUNT(sandwich_names), rest, n_stem);
+        if (!to) to = look_up(layer_names, COUNT(layer_names), rest, n_stem);
+        if (to)
+            return fits(snprintf(out, n, "model.layers.%.*s.%s%s", n_digits, name + 4, to, suffix),
+                        n);
+    }
+    to = look_up(top_names, COUNT(top_names), name, (size_t)(suffix - name));
+    return fits(to ? snprintf(out, n, "%s%s", to, suffix) : snprintf(out, n, "%s", name), n);
+}
+
+bool mica_folder_canonical(const char *name, const char *prefix, char *out, size_t n) {
+    if (starts_with(name, "lm_head.")) return fits(snprintf(out, n, "%s", name), n);
+    if (starts_with(name, "language_model.lm_head."))
+        return fits(snprintf(out, n, "%s", name + strlen("language_model.")), n);
+    if (starts_with(name, prefix))
+        return fits(snprintf(out, n, "model.%s", name + strlen(prefix)), n);
+    return fits(snprintf(out, n, "%s", name), n);
+}
+
+bool mica_name_is_dropped(const char *name) {
+    static const char *const towers[] = {"vision_tower", "multi_modal_projector", "audio_tower",
+                                         "embed_audio",  "embed_vision",          "vision_embedder",
+                                         "visual."};
+    if (ends_with(name, "rotary_emb.inv_freq") || ends_with(name, "rope.inv_freq")) return true;
+    if (strstr(name, "rotary_emb.") && ends_with(name, "_cached")) return true;
+    if (starts_with(name, "model.")) name += strlen("model.");
+    for (size_t i = 0; i < COUNT(towers); i++)
+        if (starts_with(name, towers[i])) return true;
+    return false;
+}

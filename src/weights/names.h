@@ -1,0 +1,20 @@
+/* names.h: the names in a file -> the canonical names by which models ask for weights.
+ */
+#ifndef MICA_WEIGHTS_NAMES_H
+#define MICA_WEIGHTS_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Both write at most n bytes with the NUL; false: the result does not fit. A name without a rule is
+ * its own canonical name. `arch` is general.architecture, or "". */
+bool mica_gguf_canonical(const char *name, const char *arch, char *out, size_t n);
+bool mica_folder_canonical(const char *name, const char *prefix, char *out, size_t n);
+
+/* Prefixes under which a folder may hold its text model, in the order to probe; NULL ends. */
+extern const char *const mica_folder_prefixes[];
+
+/* A tensor that no text model reads: frozen rope buffers, vision and audio towers. */
+bool mica_name_is_dropped(const char *name);
+
+#endif

@@ -1,0 +1,258 @@
+/* repack.c: takes GGUF blocks apart into streams of codes, scales and biases
+ * (docs/numerics.md 3.2).
+ *
+ * A row is a whole number of blocks, so the streams of a matrix are its blocks' parts in order;
+ * only the order of bits changes, never a value or the size. One table row and one small function
+ * that spells out the bit layout make a type.
+ */
+#include "weights/repack.h"
+
+#include <string.h>
+
+#include "base/checked.h"
+
+enum { STREAM_ALIGNMENT = 64 };
+
+/* A block taken apart: one byte per code, per sub-scale and per sub-bias. */
+typedef struct block_parts {
+    uint8_t q[WEIGHT_SUPER];
+    uint8_t sub[WEIGHT_SUPER / 16];
+    uint8_t sub_bias[WEIGHT_SUPER / 16];
+} block_parts;
+
+typedef struct block_type {
+    weight_form form;
+    uint8_t q_off; /* byte offset of the low code bits; what else there is, `expand` knows */
+    uint8_t d_off; /* of the (super-)scale */
+    uint8_t m_off; /* of the (super-)bias, if the form stores one */
+    void (*expand)(const uint8_t *block, const uint8_t *qs, block_parts *out);
+} block_type;
+
+static void expand_nibbles(const uint8_t *block, const uint8_t *qs, block_parts *out) {
+    (void)block;
+    for (int i = 0; i < 16; i++) {
+        out->q[i] = qs[i] & 15;
+        out->q[i + 16] = qs[i] >> 4;
+    }
+}
+
+/* The fifth bits are a u32 just before the nibbles. */
+static void expand_q5(const uint8_t *block, const uint8_t *qs, block_parts *out) {
+    expand_nibbles(block, qs, out);
+    for (int e = 0; e < 32; e++)
+        out->q[e] |= (uint8_t)(((qs - 4)[e / 8] >> (e % 8) & 1) << 4);
+}
+
+static void expand_q8_0(const uint8_t *block, const uint8_t *qs, block_parts *out) {
+    (void)block;
+    for (int e = 0; e < 32; e++)
+        out->q[e] = qs[e] ^ 0x80;
+}
+
+/* 2-bit codes, four to a byte: element e of a half of 128 is in byte e % 32, at bit 2 (e / 32). */
+static void expand_crumbs(const uint8_t *qs, uint8_t *q) {
+    for (int e = 0; e < 256; e++)
+        q[e] = qs[32 * (e / 128) + e % 32] >> (2 * (e % 128 / 32)) & 3;
+}
+
+static void expand_q2_k(const uint8_t *block, const uint8_t *qs, block_parts *out) {
+    expand_crumbs(qs, out->q);
+    for (int j = 0; j < 16; j++) {
+        out->sub[j] = block[j] & 15;
+        out->sub_bias[j] = block[j] >> 4;
+    }
+}
+
+static void expand_q3_k(const uint8_t *block, const uint8_t *qs, block_parts *out) {
+    const uint8_t *hmask = block, *sc = block + 96;
+    expand_crumbs(qs, out->q);
+    for (int e = 0; e < 256; e++)
+        out->q[e] |= (uint8_t)((hmask[e % 32] >> (e / 32) & 1) << 2);
+    for (int j = 0; j < 16; j++) {
+        int lo = j < 8 ? sc[j] & 15 : sc[j - 8] >> 4;
+        int hi = sc[8 + j % 4] >> (2 * (j / 4)) & 3;
+        out->sub[j] = (uint8_t)(lo | hi << 4);
+    }
+}
+
+/* The nibbles and the twelve bytes of 6-bit scales and minima that Q4_K and Q5_K share. */
+static void expand_q4_k(const uint8_t *block, const uint8_t *qs, block_parts *out) {
+    const uint8_t *sc = block + 4;
+    for (int e = 0; e < 256; e++)
+        out->q[e] = qs[32 * (e / 64) + e % 32] >> (4 * (e % 64 / 32)) & 15;
+    for (int j = 0; j < 4; j++) {
+        out->sub[j] = sc[j] & 63;
+        out->sub_bias[j] = sc[j + 4] & 63;
+        out->sub[j + 4] = (uint8_t)((sc[j + 8] & 15) | sc[j] >> 6 << 4);
+        out->sub_bias[j + 4] = (uint8_t)(sc[j + 8] >> 4 | sc[j + 4] >> 6 << 4);
+    }
+}
+
+static void expand_q5_k(const uint8_t *block, const uint8_t *qs, block_parts *out) {
+    const uint8_t *qh = block + 16;
+    expand_q4_k(block, qs, out);
+    for (int e = 0; e < 256; e++)
+        out->q[e] |= (uint8_t)((qh[e % 32] >> (e / 32) & 1) << 4);
+}
+
+static void expand_q6_k(const uint8_t *block, const uint8_t *ql, block_parts *out) {
+    const uint8_t *qh = block + 128, *sc = block + 192;
+    for (int e = 0; e < 256; e++) {
+        int half = e / 128, k = e % 128 / 32, l = e % 32;
+        int lo = ql[64 * half + 32 * (k % 2) + l] >> (4 * (k / 2)) & 15;
+        int hi = qh[32 * half + l] >> (2 * k) & 3;
+        out->q[e] = (uint8_t)(lo | hi << 4);
+    }
+    for (int j = 0; j < 16; j++)
+        out->sub[j] = sc[j] ^ 0x80; /* signed to offset by sub_zero = 128 */
+}
+
+static void expand_iq4_xs(const uint8_t *block, const uint8_t *qs, block_parts *out) {
+    const uint8_t *sl = block + 4;
+    unsigned sh = (unsigned)(block[2] | block[3] << 8);
+    for (int i = 0; i < 8; i++) {
+        for (int k = 0; k < 16; k++) {
+            out->q[32 * i + k] = qs[16 * i + k] & 15;
+            out->q[32 * i + k + 16] = qs[16 * i + k] >> 4;
+        }
+        out->sub[i] = (uint8_t)((sl[i / 2] >> (4 * (i % 2)) & 15) | (sh >> (2 * i) & 3) << 4);
+    }
+}
+
+#define AFFINE .kind = WEIGHT_AFFINE, .storage_scales = true
+#define TABLE .kind = WEIGHT_TABLE, .bits = 4, .group = 32, .storage_scales = true
+#define SIMPLE(bits_, bias_, zero_) \
+    { AFFINE, .bits = bits_, .group = 32, .scale = SCALE_F16, .bias = bias_, .zero = zero_ }
+#define K_MIN(bits_, group_, sub_)                                                                \
+    {                                                                                             \
+        AFFINE, .bits = bits_, .group = group_, .scale = SCALE_TWO_LEVEL, .bias = BIAS_TWO_LEVEL, \
+                .sub_bits = sub_                                                                  \
+    }
+#define K_ZERO(bits_, zero_, sub_, sub_zero_)                                            \
+    {                                                                                    \
+        AFFINE, .bits = bits_, .group = 16, .scale = SCALE_TWO_LEVEL, .bias = BIAS_ZERO, \
+                .zero = zero_, .sub_bits = sub_, .sub_zero = sub_zero_                   \
+    }
+
+/* NULL: no block type. */
+static const block_type *find_type(gguf_type type) {
+    static const block_type types[] = {
+        [GGUF_Q4_0] = {SIMPLE(4, BIAS_ZERO, 8), 2, 0, 0, expand_nibbles},
+        [GGUF_Q4_1] = {SIMPLE(4, BIAS_GROUP, 0), 4, 0, 2, expand_nibbles},
+        [GGUF_Q5_0] = {SIMPLE(5, BIAS_ZERO, 16), 6, 0, 0, expand_q5},
+        [GGUF_Q5_1] = {SIMPLE(5, BIAS_GROUP, 0), 8, 0, 2, expand_q5},
+        [GGUF_Q8_0] = {SIMPLE(8, BIAS_ZERO, 128), 2, 0, 0, expand_q8_0},
+        [GGUF_Q2_K] = {K_MIN(2, 16, 4), 16, 80, 82, expand_q2_k},
+        [GGUF_Q3_K] = {K_ZERO(3, 4, 6, 32), 32, 108, 0, expand_q3_k},
+        [GGUF_Q4_K] = {K_MIN(4, 32, 6), 16, 0, 2, expand_q4_k},
+        [GGUF_Q5_K] = {K_MIN(5, 32, 6), 48, 0, 2, expand_q5_k},
+        [GGUF_Q6_K] = {K_ZERO(6, 32, 8, 128), 0, 208, 0, expand_q6_k},
+        [GGUF_IQ4_NL] =
+            {{TABLE, .scale = SCALE_F16, .table = TABLE_IQ4NL}, 2, 0, 0, expand_nibbles},
+        [GGUF_IQ4_XS] = {{TABLE, .scale = SCALE_TWO_LEVEL, .table = TABLE_IQ4NL, .sub_bits = 6,
+                          .sub_zero = 32},
+                         8,
+                         0,
+                         0,
+                         expand_iq4_xs},
+        [GGUF_MXFP4] = {{TABLE, .scale = SCALE_E8M0, .table = TABLE_E2M1}, 1, 0, 0, expand_nibbles},
+    };
+    size_t i = (size_t)type;
+    return i < sizeof(types) / sizeof(*types) && types[i].expand ? &types[i] : NULL;
+}
+
+bool mica_gguf_form(gguf_type type, weight_form *out) {
+    const block_type *t = find_type(type);
+    if (t) {
+        *out = t->form;
+        return true;
+    }
+    if (type != GGUF_F32 && type != GGUF_F16 && type != GGUF_BF16) return false;
+    mica_dtype dtype = type == GGUF_F32 ? MICA_F32 : type == GGUF_F16 ? MICA_F16 : MICA_BF16;
+    *out = (weight_form){.kind = WEIGHT_DENSE, .dtype = dtype, .storage_scales = true};
+    return true;
+}
+
+/* Bytes that one block adds to each stream. */
+typedef struct block_bytes {
+    size_t codes, scales, biases, supers, super_biases;
+} block_bytes;
+
+static block_bytes bytes_of(const weight_form *f, size_t n_elements) {
+    size_t n_groups = n_elements / f->group;
+    block_bytes b = {.codes = n_elements * f->bits / 8};
+    if (f->scale == SCALE_TWO_LEVEL) {
+        b.scales = n_groups * f->sub_bits / 8;
+        b.supers = 2;
+    } else {
+        b.scales = n_groups * (f->scale == SCALE_F16 ? 2 : 1);
+    }
+    if (f->bias == BIAS_GROUP || f->bias == BIAS_TWO_LEVEL) b.biases = b.scales;
+    if (f->bias == BIAS_TWO_LEVEL) b.super_biases = 2;
+    return b;
+}
+
+static bool place(size_t *end, size_t *off, uint64_t n_blocks, size_t block_bytes_) {
+    uint64_t n = 0;
+    if (!mica_mul_u64(n_blocks, block_bytes_, &n) || n > SIZE_MAX / 8 || *end > SIZE_MAX / 2)
+        return false;
+    *off = *end;
+    *end = mica_align_up(*end + (size_t)n, STREAM_ALIGNMENT);
+    return true;
+}
+
+bool mica_repack_plan(gguf_type type, uint64_t n_blocks, repack_plan *out) {
+    const block_type *t = find_type(type);
+    if (!t) return false;
+    block_bytes b = bytes_of(&t->form, mica_gguf_block((uint32_t)type).n_elements);
+    repack_plan p = {0};
+    if (!place(&p.n_bytes, &p.codes_off, n_blocks, b.codes)) return false;
+    if (!place(&p.n_bytes, &p.scales_off, n_blocks, b.scales)) return false;
+    if (!place(&p.n_bytes, &p.biases_off, n_blocks, b.biases)) return false;
+    if (!place(&p.n_bytes, &p.supers_off, n_blocks, b.supers)) return false;
+    if (!place(&p.n_bytes, &p.super_biases_off, n_blocks, b.super_biases)) return false;
+    *out = p;
+    return true;
+}
+
+/* n is a multiple of 8: eight codes fill `bits` bytes. */
+static void pack_bits(const uint8_t *q, size_t n, unsigned bits, uint8_t *out) {
+    for (size_t i = 0; i < n; i += 8, out += bits) {
+        uint64_t v = 0;
+        for (unsigned k = 0; k < 8; k++)
+            v |= (uint64_t)q[i + k] << (bits * k);
+        for (unsigned k = 0; k < bits; k++)
+            out[k] = (uint8_t)(v >> (8 * k));
+    }
+}
+
+void mica_repack(gguf_type type, const uint8_t *blocks, uint64_t first, uint64_t n_blocks,
+                 const repack_plan *plan, uint8_t *base) {
+    const block_type *t = find_type(type);
+    const weight_form *f = &t->form;
+    gguf_block size = mica_gguf_block((uint32_t)type);
+    block_bytes b = bytes_of(f, size.n_elements);
+    size_t n_groups = size.n_elements / f->group;
+    uint8_t *codes = base + plan->codes_off + first * b.codes;
+    uint8_t *scales = base + plan->scales_off + first * b.scales;
+    uint8_t *biases = base + plan->biases_off + first * b.biases;
+    uint8_t *supers = base + plan->supers_off + first * b.supers;
+    uint8_t *super_biases = base + plan->super_biases_off + first * b.super_biases;
+    for (uint64_t i = 0; i < n_blocks; i++, blocks += size.n_bytes) {
+        block_parts parts;
+        t->expand(blocks, blocks + t->q_off, &parts);
+        pack_bits(parts.q, size.n_elements, f->bits, codes + i * b.codes);
+        if (f->scale == SCALE_TWO_LEVEL) {
+            pack_bits(parts.sub, n_groups, f->sub_bits, scales + i * b.scales);
+            memcpy(supers + i * b.supers, blocks + t->d_off, b.supers);
+        } else {
+            memcpy(scales + i * b.scales, blocks + t->d_off, b.scales);
+        }
+        if (f->bias == BIAS_TWO_LEVEL) {
+            pack_bits(parts.sub_bias, n_groups, f->sub_bits, biases + i * b.biases);
+            memcpy(super_biases + i * b.super_biases, blocks + t->m_off, b.super_biases);
+        } else if (f->bias == BIAS_GROUP) {
+            memcpy(biases + i * b.biases, blocks + t->m_off, b.biases);
+        }
+    }
+}
