@@ -44,21 +44,24 @@ int64_t mica_kv_length(const kv_seq *seq); /* committed positions */
 
 /* Room for n more positions in every group, all or nothing. Recycles blocks of sliding groups that
  * the committed state can no longer see; copies a shared, partly filled last block (copy on write).
- * MICA_E_LIMIT names both numbers. Calling it again before commit extends the room. */
+ * MICA_E_LIMIT names both numbers; nothing was taken then. Calling it again before commit extends
+ * the room. */
 mica_status mica_kv_reserve(kv_seq *seq, int64_t n, mica_error *err);
 /* Block table of a group: entry pos/64, -1 where nothing is held. Valid until the next call. */
 const int32_t *mica_kv_table(const kv_seq *seq, int group);
 /* Where position pos (committed <= pos < committed + reserved) is written: block*64 + pos%64. */
 int32_t mica_kv_slot(const kv_seq *seq, int group, int64_t pos);
-/* Makes the first n reserved positions visible and gives back what else was reserved. Cannot fail.
- */
+/* Makes the first n reserved positions visible and gives back what else was reserved; n = 0 is an
+ * abort. With recurrent state n is 0 or all of them. Cannot fail. */
 void mica_kv_commit(kv_seq *seq, int64_t n);
 /* Forgets the reservation; the sequence is as before reserve. Cannot fail. */
 void mica_kv_abort(kv_seq *seq);
 /* Drops the newest n positions. MICA_E_STATE when a sliding group no longer holds what the shorter
- * sequence would see, or recurrent state cannot go back. */
+ * sequence would see, when recurrent state cannot go back, or while a step is in flight. What the
+ * last commit added can always be dropped. */
 mica_status mica_kv_trim(kv_seq *seq, int64_t n, mica_error *err);
-/* A second sequence with the same content; blocks are shared until written. */
+/* A second sequence with the same content; blocks are shared until written. MICA_E_STATE while a
+ * step is in flight. */
 mica_status mica_kv_fork(kv_seq **out, const kv_seq *seq, mica_error *err);
 
 /* Recurrent state, double-buffered: a step reads `in`, writes `out`; commit flips them. NULL if the
