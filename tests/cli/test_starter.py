@@ -1,0 +1,80 @@
+"""A starter model against Transformers: token ids, 64 greedy ids a prompt, peak memory.
+
+A fork from the reference is allowed only where the reference's two best logits are within 0.02; it is
+reported. Skipped (77) when the model has not been fetched.
+"""
+import json
+import os
+import subprocess
+import sys
+
+from cli import check, finish, run
+
+exe, golden, name = sys.argv[1:4]
+FORK_GAP = 0.02
+MEMORY_ALLOWANCE = 64e6
+
+
+def model_path():
+    home = os.environ.get("MICA_HOME")
+    data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    return os.path.join(home or os.path.join(data, "mica"), "models", name + ".gguf")
+
+
+def check_tokens(prompts):
+    lines = "".join(json.dumps(p["text"]) + "\n" for p in prompts).encode()
+    code, out, err = run(exe, "tokenize", name, "--jsonl", stdin=lines)
+    if not check(code == 0, "tokenize: " + err):
+        return
+    for p, line in zip(prompts, out.splitlines()):
+        check(json.loads(line) == p["ids"], "token ids of %r: %s" % (p["name"], line[:200]))
+
+
+def check_greedy(p):
+    code, out, err = run(exe, "generate", name, "--ids", ",".join(map(str, p["ids"])), "--exact", "--dtype",
+                         "f32", "--temperature", "0", "--max-tokens", len(p["greedy"]), "--ignore-eos", "--json")
+    if not check(code == 0, "%s: %s" % (p["name"], err)):
+        return
+    got = json.loads(out)
+    check(got["prompt_ids"] == p["ids"], p["name"] + ": prompt ids")
+    check(len(got["ids"]) == len(p["greedy"]), p["name"] + ": number of ids")
+    for i, (mine, theirs) in enumerate(zip(got["ids"], p["greedy"])):
+        if mine == theirs:
+            continue
+        fork = p["gap"][i] < FORK_GAP and mine == p["runner_up"][i]
+        print("%s: fork at %d: %d instead of %d, gap %.4f" % (p["name"], i, mine, theirs, p["gap"][i]))
+        check(fork, "%s: differs at %d" % (p["name"], i))
+        break
+    else:
+        print("%s: %d ids equal" % (p["name"], len(p["greedy"])))
+
+
+def check_memory(path):
+    """Peak resident memory of a whole run, as the system counts it."""
+    for profile in ([], ["--exact"]):
+        code = "import subprocess,sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL);" \
+               "import resource; print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+        args = [exe, "generate", name, "-p", "Memory is", "--max-tokens", "16", *profile]
+        out = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, check=True).stdout
+        peak, size = int(out) * 1024, os.path.getsize(path)
+        print("peak memory %s: %.1f MB, file %.1f MB" % (profile, peak / 1e6, size / 1e6))
+        check(peak <= size + MEMORY_ALLOWANCE, "peak memory %.1f MB over the file's %.1f + 64" % (peak / 1e6, size / 1e6))
+
+
+def main():
+    path = model_path()
+    if not os.path.exists(path):
+        print("skipped: %s is not there (tools/fetch-model %s)" % (path, name))
+        sys.exit(77)
+    with open(os.path.join(golden, "starters", name + ".json"), encoding="utf-8") as file:
+        prompts = json.load(file)["prompts"]
+    check(len(prompts) >= 8, "at least 8 prompts")
+    check_tokens(prompts)
+    for p in prompts:
+        check_greedy(p)
+    if "san" not in os.path.basename(os.path.dirname(os.path.abspath(exe))):
+        check_memory(path)
+    finish()
+
+
+main()

@@ -1,0 +1,91 @@
+"""Each verb on tiny models: what it prints, and that results do not depend on how they were computed."""
+import array
+import json
+import math
+import os
+import struct
+import sys
+import tempfile
+
+from cli import check, finish, run
+
+exe, golden = sys.argv[1:3]
+TINY = os.path.join(golden, "tiny")
+
+
+def read_npy(path):
+    with open(path, "rb") as file:
+        raw = file.read()
+    assert raw[:8] == b"\x93NUMPY\x01\x00", raw[:10]
+    n = struct.unpack("<H", raw[8:10])[0]
+    head = raw[10:10 + n].decode()
+    shape = tuple(int(x) for x in head.split("(")[1].split(")")[0].split(",") if x.strip())
+    values = array.array("f")
+    values.frombytes(raw[10 + n:])
+    assert len(values) == math.prod(shape), (len(values), shape)
+    return shape, values
+
+
+def logits(folder, ids, *args, env=None):
+    with tempfile.TemporaryDirectory(prefix="mica-test-") as temporary:
+        path = os.path.join(temporary, "out.npy")
+        code, out, err = run(exe, "logits", folder, "--ids", ",".join(map(str, ids)), "-o", path, *args, env=env)
+        check(code == 0 and not out, "logits %s: %s" % (args, err))
+        return read_npy(path) if code == 0 else (None, None)
+
+
+def check_logits(name):
+    folder = os.path.join(TINY, name)
+    with open(os.path.join(folder, "ids.json"), encoding="utf-8") as file:
+        ids = json.load(file)["ids"]
+    shape, want = read_npy(os.path.join(folder, "logits.npy"))
+    got_shape, got = logits(folder, ids, "--exact", "--dtype", "f32")
+    check(shape == got_shape, "%s: shape %s, expected %s" % (name, got_shape, shape))
+    mean = sum(want) / len(want)
+    std = math.sqrt(sum((x - mean) ** 2 for x in want) / len(want))
+    worst = max(abs(a - b) for a, b in zip(want, got))
+    check(worst <= 2e-3 * std, "%s: worst error %.3g of a standard deviation" % (name, worst / std))
+    for args in (["--chunk", "1"], ["--chunk", "7"], ["--threads", "1"], ["--threads", "3", "--chunk", "5"], ["--decode"]):
+        check(logits(folder, ids, "--exact", "--dtype", "f32", *args)[1] == got, "%s: bits change with %s" % (name, args))
+    for mask in ("ref", "avx2"):
+        check(logits(folder, ids, "--exact", "--dtype", "f32", env={"MICA_CPU": mask})[1] == got,
+              "%s: bits change with MICA_CPU=%s" % (name, mask))
+
+
+def check_json():
+    folder = os.path.join(TINY, "llama-f32")
+    code, out, _ = run(exe, "generate", folder, "--ids", "1,2,3", "--max-tokens", "5", "--ignore-eos", "--json")
+    got = json.loads(out) if code == 0 else {}
+    check(got.get("prompt_ids") == [1, 2, 3] and len(got.get("ids", [])) == 5, "generate --json: %s" % got)
+    check(got.get("finish_reason") == "length" and got.get("text", 0) is None, "generate --json: %s" % got)
+    stats = got.get("stats", {})
+    check(stats.get("prompt_tokens") == 3 and stats.get("generated_tokens") == 5, stats)
+    check(stats.get("bytes_per_token", 0) > 0 and stats.get("peak_rss_bytes", 0) > 0 and stats.get("ttft_s", -1) >= 0, stats)
+    code, text, _ = run(exe, "generate", folder, "--ids", "1,2,3", "--max-tokens", "5", "--ignore-eos")
+    check(code == 0 and text == (",".join(map(str, got["ids"])) + "\n").encode(), "ids stream: %r" % text)
+
+    seeded = ["generate", folder, "--ids", "1,2,3", "--max-tokens", "8", "--ignore-eos", "--json", "--temperature", "1.5"]
+    runs = [json.loads(run(exe, *seeded, "--seed", seed)[1])["ids"] for seed in (1, 1, 2)]
+    check(runs[0] == runs[1] != runs[2], "seeds: %s" % runs)
+    top1 = json.loads(run(exe, *seeded, "--seed", 9, "--top-k", "1")[1])["ids"]
+    greedy = json.loads(run(exe, *seeded[:-2])[1])["ids"]
+    check(top1 == greedy, "top-k 1 is greedy")
+
+    for args in (["plan", folder, "--json"], ["plan", folder, "--rows", "7", "--json", "--exact"], ["inspect", folder, "--json", "--tensors"],
+                 ["bench", folder, "-p", "16", "-n", "4", "--runs", "2", "--json"]):
+        code, out, err = run(exe, *args)
+        check(code == 0 and isinstance(json.loads(out), dict), "%s: %s" % (args, err))
+    bench = json.loads(out)
+    for key in ("prefill", "decode"):
+        check(bench[key]["min"] <= bench[key]["median"] <= bench[key]["max"], bench)
+    check(bench["read_gbps"] > 0 and bench["bytes_per_token"] > 0 and bench["peak_rss_bytes"] > 0, bench)
+
+    code, fused, _ = run(exe, "plan", folder)
+    code, plain, _ = run(exe, "plan", folder, "--lever", "swiglu=off")
+    check(b"glu_matmul" in fused and b"glu_matmul" not in plain, "the lever switches the fused kernel")
+
+
+for name in ("llama-f32", "llama-q4-g32", "qwen3-q4-g64-f16", "gemma3-q4-g32-bf16", "gemma2-q4"):
+    check_logits(name)
+check_json()
+finish()
