@@ -1,0 +1,66 @@
+/* build_recurrent.c: builders of layers with a recurrent state.
+ *
+ * The state is no tensor of the graph: its addresses, before and after, are inputs, so that a step
+ * can write the new state beside the old one and commit by swapping them.
+ */
+#include "graph/build.h"
+
+#include <inttypes.h>
+
+int64_t mica_graph_delta_state(int64_t n_k_heads, int64_t n_v_heads, int64_t k_dim, int64_t v_dim,
+                               int32_t chunk) {
+    int64_t pending = n_k_heads * k_dim + n_v_heads * v_dim + n_v_heads;
+    return n_v_heads * v_dim * k_dim + chunk * pending;
+}
+
+/* u64 addresses, one a sequence. */
+static bool states_ok(graph *g, const graph_node *node, int i, const char *what, graph_dim *seqs) {
+    const graph_type *t = mica_graph_src_type(g, node, i);
+    if (t->dtype != MICA_U64) {
+        mica_graph_reject(g, node, "%s is %s; expected u64 addresses", what,
+                          mica_dtype_name(t->dtype));
+        return false;
+    }
+    if (!mica_graph_want_dims(g, node, i, what, 1)) return false;
+    if (i == 5) *seqs = t->dim[0];
+    return mica_graph_want_shape(g, node, i, what, 1, seqs);
+}
+
+graph_id mica_graph_gated_delta(graph *g, graph_id q, graph_id k, graph_id v, graph_id decay,
+                                graph_id beta, const delta_inputs *in, int32_t chunk) {
+    static const char *const names[5] = {"q", "k", "v", "decay", "beta"};
+    graph_node node;
+    graph_id src[9] = {
+        q, k, v, decay, beta, in->state_in, in->state_out, in->seq_rows, in->positions};
+    if (!mica_graph_begin(g, &node, OP_GATED_DELTA, 9, src, 0)) return GRAPH_NONE;
+    for (int i = 0; i < 5; i++) {
+        if (!mica_graph_want_float(g, &node, i, names[i])) return GRAPH_NONE;
+        if (!mica_graph_want_dims(g, &node, i, names[i], i < 3 ? 3 : 2)) return GRAPH_NONE;
+    }
+    const graph_type *qt = mica_graph_type_of(g, q), *vt = mica_graph_type_of(g, v);
+    int64_t k_heads = mica_graph_fixed(qt->dim[1]), v_heads = mica_graph_fixed(vt->dim[1]);
+    if (!mica_graph_want_shape(g, &node, 1, "k", 3, qt->dim)) return GRAPH_NONE;
+    graph_dim v_dims[3] = {qt->dim[0], vt->dim[1], vt->dim[2]};
+    if (!mica_graph_want_shape(g, &node, 2, "v", 3, v_dims)) return GRAPH_NONE;
+    if (!mica_graph_want_shape(g, &node, 3, "decay", 2, v_dims)) return GRAPH_NONE;
+    if (!mica_graph_want_shape(g, &node, 4, "beta", 2, v_dims)) return GRAPH_NONE;
+    if (v_heads % k_heads || chunk < 0) {
+        return mica_graph_reject(g, &node,
+                                 "%" PRId64 " value heads over %" PRId64
+                                 " key heads, chunk %" PRId32 "; expected a multiple, chunk >= 0",
+                                 v_heads, k_heads, chunk);
+    }
+    graph_dim seqs = {0};
+    if (!states_ok(g, &node, 5, "state_in", &seqs)) return GRAPH_NONE;
+    if (!states_ok(g, &node, 6, "state_out", &seqs)) return GRAPH_NONE;
+    seqs.add += 1;
+    if (!mica_graph_want_i32(g, &node, 7, "seq_rows", 1, &seqs)) return GRAPH_NONE;
+    if (!mica_graph_want_i32(g, &node, 8, "positions", 1, &qt->dim[0])) return GRAPH_NONE;
+    graph_dim dims[2] = {qt->dim[0], mica_dim(v_heads * mica_graph_last(vt))};
+    graph_node value = node; /* y has v's dtype; the others are read into f32 */
+    for (int i = 0; i < 5; i++)
+        value.src[i] = i == 2 ? v : GRAPH_NONE;
+    node.type = mica_graph_type(mica_graph_result_dtype(g, &value, 3), 2, dims);
+    node.attr.delta.chunk = chunk;
+    return mica_graph_append(g, &node);
+}
