@@ -1,0 +1,267 @@
+/* sampler.c: from a row of logits to a token.
+ *
+ * Order: logit bias, repetition, presence and frequency penalty; temperature 0 takes the first
+ * maximum; else log-probabilities, top_p, min_p, top_k, and one draw at lp/temperature. The draw is
+ * Gumbel-max with noise from a counter-based generator keyed by seed and index of the token: it
+ * depends on nothing else, neither on earlier draws nor on who shares the step.
+ */
+#include "engine/sampler.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/rng.h"
+
+/* -log(-log(u)) at the largest u, 1 - 2^-24, is 16.636; with room for rounding. */
+#define GUMBEL_MAX 16.7f
+#define LEAST_TEMPERATURE 1e-6f
+
+void mica_sampler_defaults(sampler_options *options) {
+    *options = (sampler_options){.min_tokens_to_keep = 1, .penalty_window = 20};
+}
+
+static mica_status check_range(const char *name, float x, float lo, float hi, mica_error *err) {
+    if (x >= lo && x <= hi) return MICA_OK;
+    return mica_fail(err, MICA_E_INVALID, "%s is %g; it must lie in [%g, %g]", name, (double)x,
+                     (double)lo, (double)hi);
+}
+
+static mica_status check_bias(const sampler_options *o, int64_t n_vocab, mica_error *err) {
+    for (int32_t i = 0; i < o->n_bias; i++) {
+        if (o->bias_ids[i] < 0 || o->bias_ids[i] >= n_vocab)
+            return mica_fail(err, MICA_E_INVALID,
+                             "logit_bias names token %d; the vocabulary has %lld tokens",
+                             o->bias_ids[i], (long long)n_vocab);
+        if (!isfinite(o->bias_values[i]))
+            return mica_fail(err, MICA_E_INVALID, "logit_bias of token %d is not a finite number",
+                             o->bias_ids[i]);
+    }
+    return MICA_OK;
+}
+
+static mica_status check_options(const sampler_options *o, int64_t n_vocab, mica_error *err) {
+    mica_status st;
+    if ((st = check_range("temperature", o->temperature, 0.0f, 1e6f, err))) return st;
+    if (o->temperature > 0 && o->temperature < LEAST_TEMPERATURE)
+        return mica_fail(err, MICA_E_INVALID, "temperature is %g; use 0 for greedy or at least %g",
+                         (double)o->temperature, (double)LEAST_TEMPERATURE);
+    if ((st = check_range("top_p", o->top_p, 0.0f, 1.0f, err))) return st;
+    if ((st = check_range("min_p", o->min_p, 0.0f, 1.0f, err))) return st;
+    if ((st = check_range("repetition_penalty", o->repetition_penalty, 0.0f, 1e6f, err))) return st;
+    if ((st = check_range("presence_penalty", o->presence_penalty, -1e6f, 1e6f, err))) return st;
+    if ((st = check_range("frequency_penalty", o->frequency_penalty, -1e6f, 1e6f, err))) return st;
+    if (o->min_tokens_to_keep < 1)
+        return mica_fail(err, MICA_E_INVALID, "min_tokens_to_keep is %d; it must be at least 1",
+                         o->min_tokens_to_keep);
+    if (o->top_k < 0)
+        return mica_fail(err, MICA_E_INVALID, "top_k is %d; it must be 0 (off) or more", o->top_k);
+    if (o->penalty_window < 0)
+        return mica_fail(err, MICA_E_INVALID,
+                         "the penalty window is %d tokens; it must be 0 (all) or more",
+                         o->penalty_window);
+    if (o->n_bias < 0)
+        return mica_fail(err, MICA_E_INVALID, "logit_bias has %d entries", o->n_bias);
+    return check_bias(o, n_vocab, err);
+}
+
+static bool has_penalties(const sampler_options *o) {
+    return (o->repetition_penalty != 0 && o->repetition_penalty != 1) || o->presence_penalty != 0 ||
+           o->frequency_penalty != 0;
+}
+
+mica_status mica_sampler_new(sampler **out, const sampler_options *options, int64_t n_vocab,
+                             mica_error *err) {
+    if (n_vocab <= 0 || n_vocab > INT32_MAX)
+        return mica_fail(err, MICA_E_INVALID, "sampler: a vocabulary of %lld tokens",
+                         (long long)n_vocab);
+    mica_status st = check_options(options, n_vocab, err);
+    if (st) return st;
+    sampler *s = mica_calloc(1, sizeof(*s));
+    if (!s) return mica_fail(err, MICA_E_NOMEM, "sampler: out of memory");
+    size_t n = (size_t)n_vocab, n_bias = (size_t)options->n_bias;
+    s->options = *options;
+    s->n_vocab = n_vocab;
+    s->row = mica_calloc(n, sizeof(*s->row));
+    s->ranked = mica_calloc(n, sizeof(*s->ranked));
+    s->bias_ids = mica_calloc(n_bias, sizeof(*s->bias_ids));
+    s->bias_values = mica_calloc(n_bias, sizeof(*s->bias_values));
+    bool penalties = has_penalties(options);
+    if (penalties) s->counts = mica_calloc(n, sizeof(*s->counts));
+    if (!s->row || !s->ranked || !s->bias_ids || !s->bias_values || (penalties && !s->counts)) {
+        mica_sampler_free(s);
+        return mica_fail(err, MICA_E_NOMEM, "sampler: out of memory for %lld tokens",
+                         (long long)n_vocab);
+    }
+    for (size_t i = 0; i < n_bias; i++) {
+        s->bias_ids[i] = options->bias_ids[i];
+        s->bias_values[i] = options->bias_values[i];
+    }
+    s->options.bias_ids = s->bias_ids;
+    s->options.bias_values = s->bias_values;
+    *out = s;
+    return MICA_OK;
+}
+
+void mica_sampler_free(sampler *s) {
+    if (!s) return;
+    mica_free(s->row);
+    mica_free(s->ranked);
+    mica_free(s->counts);
+    mica_free(s->bias_ids);
+    mica_free(s->bias_values);
+    mica_free(s);
+}
+
+static void penalize(sampler *s, int32_t id, uint32_t count) {
+    const sampler_options *o = &s->options;
+    float x = s->row[id];
+    if (o->repetition_penalty > 0)
+        x = x < 0 ? x * o->repetition_penalty : x / o->repetition_penalty;
+    x -= o->presence_penalty;
+    x -= o->frequency_penalty * (float)count;
+    s->row[id] = x;
+}
+
+/* Counts the ids of the window, then acts once on each. */
+static void apply_penalties(sampler *s, const int32_t *history, int64_t n_history) {
+    int64_t n = s->options.penalty_window;
+    if (!n || n > n_history) n = n_history;
+    const int32_t *window = history + (n_history - n);
+    for (int64_t i = 0; i < n; i++)
+        if (window[i] >= 0 && window[i] < s->n_vocab) s->counts[window[i]]++;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t id = window[i];
+        if (id < 0 || id >= s->n_vocab || !s->counts[id]) continue;
+        penalize(s, id, s->counts[id]);
+        s->counts[id] = 0;
+    }
+}
+
+mica_status mica_sampler_process(sampler *s, const float *logits, const int32_t *history,
+                                 int64_t n_history, int32_t *best, mica_error *err) {
+    float *row = s->row;
+    memcpy(row, logits, (size_t)s->n_vocab * sizeof(*row));
+    for (int32_t i = 0; i < s->options.n_bias; i++)
+        row[s->bias_ids[i]] += s->bias_values[i];
+    if (s->counts) apply_penalties(s, history, n_history);
+    int32_t top = 0;
+    bool sane = true;
+    for (int32_t i = 0; i < s->n_vocab; i++) {
+        sane &= row[i] < INFINITY; /* false for NaN too */
+        if (row[i] > row[top]) top = i;
+    }
+    if (!sane)
+        return mica_fail(err, MICA_E_INTERNAL,
+                         "the model gave logits that are not numbers; the file may be damaged");
+    if (row[top] == -INFINITY)
+        return mica_fail(err, MICA_E_INTERNAL, "every token has been ruled out");
+    *best = top;
+    return MICA_OK;
+}
+
+double mica_sampler_log_sum(const sampler *s, int32_t best) {
+    double sum = 0;
+    float max = s->row[best];
+    for (int64_t i = 0; i < s->n_vocab; i++)
+        sum += (double)expf(s->row[i] - max);
+    return (double)max + log(sum);
+}
+
+void mica_sampler_normalize(sampler *s, int32_t best) {
+    double log_sum = mica_sampler_log_sum(s, best);
+    for (int64_t i = 0; i < s->n_vocab; i++)
+        s->row[i] = (float)((double)s->row[i] - log_sum);
+}
+
+static bool ranks_before(const float *row, int32_t a, int32_t b) {
+    return row[a] > row[b] || (row[a] == row[b] && a < b);
+}
+
+/* A heap with the best id at its root. */
+static void sift_down(const float *row, int32_t *heap, int64_t n, int64_t i) {
+    int32_t id = heap[i];
+    for (int64_t child; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && ranks_before(row, heap[child + 1], heap[child])) child++;
+        if (!ranks_before(row, heap[child], id)) break;
+        heap[i] = heap[child];
+    }
+    heap[i] = id;
+}
+
+/* Takes ids from the best down until a filter ends the prefix. The heap shrinks from its end, where
+ * the taken ids are put: ranked[n-1] is the best. */
+static int64_t take_ranked(sampler *s, int64_t n, float least, bool by_mass, int64_t most) {
+    const float *row = s->row;
+    int32_t *heap = s->ranked;
+    float mass = 0;
+    int64_t n_taken = 0;
+    for (int64_t i = n / 2; i-- > 0;)
+        sift_down(row, heap, n, i);
+    while (n_taken < n && n_taken < most) {
+        int32_t id = heap[0];
+        if (by_mass && n_taken && mass >= s->options.top_p) break;
+        if (row[id] < least && n_taken >= s->options.min_tokens_to_keep) break;
+        mass += expf(row[id]);
+        n_taken++;
+        heap[0] = heap[n - n_taken];
+        heap[n - n_taken] = id;
+        if (n > n_taken) sift_down(row, heap, n - n_taken, 0);
+    }
+    return n_taken;
+}
+
+int64_t mica_sampler_keep(sampler *s, int32_t best, const int32_t **kept) {
+    const sampler_options *o = &s->options;
+    int64_t n = 0;
+    for (int32_t i = 0; i < s->n_vocab; i++)
+        if (s->row[i] > -INFINITY) s->ranked[n++] = i;
+    bool by_mass = o->top_p > 0 && o->top_p < 1;
+    bool by_min = o->min_p != 0;
+    int64_t most = o->top_k > 0 ? o->top_k : n;
+    if (!by_mass && !by_min && most >= n) {
+        *kept = s->ranked;
+        return n;
+    }
+    float least = by_min ? s->row[best] + logf(o->min_p) : -INFINITY;
+    int64_t n_kept = take_ranked(s, n, least, by_mass, most);
+    *kept = s->ranked + (n - n_kept);
+    return n_kept;
+}
+
+int32_t mica_sampler_draw(const sampler *s, const int32_t *kept, int64_t n_kept, uint64_t step) {
+    mica_rng_key key = mica_rng_step_key(s->options.seed, step);
+    float inverse = 1.0f / s->options.temperature;
+    float best = -INFINITY;
+    int32_t best_id = kept[0];
+    for (int64_t i = 0; i < n_kept; i++) {
+        int32_t id = kept[i];
+        float score = s->row[id] * inverse;
+        if (score + GUMBEL_MAX < best) continue; /* no noise lifts it to the best */
+        float u = mica_rng_uniform(key, (size_t)s->n_vocab, (size_t)id);
+        score -= logf(-logf(u));
+        if (score > best || (score == best && id < best_id)) {
+            best = score;
+            best_id = id;
+        }
+    }
+    return best_id;
+}
+
+mica_status mica_sampler_sample(sampler *s, const float *logits, const int32_t *history,
+                                int64_t n_history, uint64_t step, int32_t *id, float *logprob,
+                                mica_error *err) {
+    int32_t best;
+    mica_status st = mica_sampler_process(s, logits, history, n_history, &best, err);
+    if (st) return st;
+    if (s->options.temperature == 0) {
+        if (logprob) *logprob = (float)((double)s->row[best] - mica_sampler_log_sum(s, best));
+        *id = best;
+        return MICA_OK;
+    }
+    mica_sampler_normalize(s, best);
+    const int32_t *kept;
+    int64_t n_kept = mica_sampler_keep(s, best, &kept);
+    *id = mica_sampler_draw(s, kept, n_kept, step);
+    if (logprob) *logprob = s->row[*id];
+    return MICA_OK;
+}
