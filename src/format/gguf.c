@@ -13,7 +13,7 @@
 
 #define MAX_ENTRIES (1u << 16)
 #define MAX_TENSORS (1u << 18)
-#define MAX_HEAD_BYTES (256u << 20) /* entries and infos; vocabularies reach some 20 MB */
+#define MAX_HEAD_BYTES (128u << 20) /* entries and infos; vocabularies reach some 20 MB */
 #define DEFAULT_ALIGNMENT 32
 #define GGUF_MAX_DIMS 4
 
