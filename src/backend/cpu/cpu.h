@@ -23,7 +23,7 @@ const cpu_kernel *mica_cpu_find_kernel(const cpu_table *table, const kernel_call
                                        const char **why);
 const char *mica_cpu_isa_name(cpu_isa isa);
 /* Every kernel that this build has, whatever the machine, for the kernel check. */
-int mica_cpu_all_kernels(const cpu_kernel *const **out);
+void mica_cpu_table_all(cpu_table *table);
 bool mica_cpu_isa_available(cpu_isa isa);
 
 /* ---- backend ---- */
