@@ -1,0 +1,217 @@
+/* config.c: config.json to model_config.
+ *
+ * Architecture keys are read from text_config when the document has one; JSON null counts as
+ * absent. Rope keys (config_rope.c), windows (config_layers.c) and the refusal of keys that would
+ * change the mathematics (config_refuse.c) have files of their own.
+ */
+#include "model/config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void fail_key(config_reader *r, const char *key, const char *expected) {
+    if (r->st) return;
+    r->st = mica_fail(r->err, MICA_E_FORMAT, "%s: config.json: \"%s\" must be %s", r->where, key,
+                      expected);
+}
+
+int64_t mica_config_integer(config_reader *r, const json_value *object, const char *key,
+                            int64_t fallback, int64_t least, int64_t most) {
+    const json_value *v = mica_json_find_set(object, key);
+    if (r->st || !v) return fallback;
+    int64_t x = mica_json_i64(v, INT64_MIN);
+    if (x >= least && x <= most) return x;
+    char found[64] = "no whole number";
+    if (x != INT64_MIN) snprintf(found, sizeof(found), "%lld", (long long)x);
+    r->st = mica_fail(r->err, MICA_E_FORMAT,
+                      "%s: config.json: \"%s\" is %s; expected a whole number from %lld to %lld",
+                      r->where, key, found, (long long)least, (long long)most);
+    return fallback;
+}
+
+double mica_config_number(config_reader *r, const json_value *object, const char *key,
+                          double fallback) {
+    const json_value *v = mica_json_find_set(object, key);
+    if (r->st || !v) return fallback;
+    double x = mica_json_is_number(v) ? mica_json_double(v, 0.0) : NAN;
+    if (isfinite(x)) return x;
+    fail_key(r, key, "a finite number");
+    return fallback;
+}
+
+bool mica_config_flag(config_reader *r, const json_value *object, const char *key, bool fallback) {
+    const json_value *v = mica_json_find_set(object, key);
+    if (r->st || !v) return fallback;
+    if (v->kind == JSON_KIND_BOOL) return v->boolean;
+    if (v->kind == JSON_KIND_INT && (v->integer == 0 || v->integer == 1)) return v->integer == 1;
+    fail_key(r, key, "true or false");
+    return fallback;
+}
+
+const char *mica_config_string(config_reader *r, const json_value *object, const char *key,
+                               const char *fallback) {
+    const json_value *v = mica_json_find_set(object, key);
+    if (r->st || !v) return fallback;
+    if (v->kind == JSON_KIND_STRING) return v->string;
+    fail_key(r, key, "a string");
+    return fallback;
+}
+
+/* A size of the model: at least 1; `fallback` 0 means that the key is required. */
+static int64_t want_size(config_reader *r, const char *key, int64_t fallback, int64_t most) {
+    if (!r->st && !fallback && !mica_json_find_set(r->text, key))
+        r->st = mica_fail(r->err, MICA_E_FORMAT, "%s: config.json has no \"%s\", which %s needs",
+                          r->where, key, r->arch->name);
+    return mica_config_integer(r, r->text, key, fallback, 1, most);
+}
+
+static void read_sizes(config_reader *r, model_config *c, config_facts *facts) {
+    const arch_defaults *d = r->defaults;
+    c->hidden_size = want_size(r, "hidden_size", d->hidden_size, CONFIG_MAX_WIDTH);
+    c->n_layers = want_size(r, "num_hidden_layers", d->n_layers, CONFIG_MAX_COUNT);
+    c->intermediate_size =
+        want_size(r, "intermediate_size", d->intermediate_size, CONFIG_MAX_WIDTH);
+    c->n_heads = want_size(r, "num_attention_heads", d->n_heads, CONFIG_MAX_WIDTH);
+    int64_t n_kv = d->n_kv_heads ? d->n_kv_heads : c->n_heads;
+    c->n_kv_heads =
+        mica_config_integer(r, r->text, "num_key_value_heads", n_kv, 1, CONFIG_MAX_WIDTH);
+    c->vocab_size = want_size(r, "vocab_size", d->vocab_size, CONFIG_MAX_COUNT);
+    c->max_positions = mica_config_integer(r, r->text, "max_position_embeddings",
+                                           r->arch->max_positions, 1, CONFIG_MAX_COUNT);
+    facts->has_vocab_size = mica_json_find_set(r->text, "vocab_size") != NULL;
+    /* 0 counts as absent here alone: published files hold it */
+    facts->head_dim = mica_config_integer(r, r->text, "head_dim", d->head_dim, 0, CONFIG_MAX_WIDTH);
+    if (!r->st && c->n_layers > MODEL_MAX_LAYERS)
+        r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
+                          "%s: config.json: num_hidden_layers is %lld; at most %d are supported",
+                          r->where, (long long)c->n_layers, MODEL_MAX_LAYERS);
+    if (r->st) return;
+    c->head_dim = facts->head_dim ? facts->head_dim : c->hidden_size / c->n_heads;
+}
+
+static void read_eps(config_reader *r, model_config *c) {
+    double fallback = r->defaults->rms_norm_eps;
+    if (!r->st && fallback == 0.0 && !mica_json_find_set(r->text, "rms_norm_eps"))
+        r->st = mica_fail(r->err, MICA_E_FORMAT,
+                          "%s: config.json has no \"rms_norm_eps\", which %s needs", r->where,
+                          r->arch->name);
+    double eps = mica_config_number(r, r->text, "rms_norm_eps", fallback);
+    if (eps < 0.0) fail_key(r, "rms_norm_eps", "0 or more");
+    c->rms_norm_eps = (float)eps;
+}
+
+static void read_scales(config_reader *r, model_config *c, config_facts *facts) {
+    const arch *a = r->arch;
+    if (a->query_scalar > 0.0) {
+        facts->query_scalar =
+            mica_config_number(r, r->text, "query_pre_attn_scalar", a->query_scalar);
+        if (facts->query_scalar <= 0.0) fail_key(r, "query_pre_attn_scalar", "above 0");
+    }
+    if (!a->reads_softcaps) return;
+    c->attention_softcap = (float)mica_config_number(r, r->text, "attn_logit_softcapping",
+                                                     (double)a->attention_softcap);
+    c->final_softcap =
+        (float)mica_config_number(r, r->text, "final_logit_softcapping", (double)a->final_softcap);
+    if (c->attention_softcap < 0.0f) fail_key(r, "attn_logit_softcapping", "0 or more");
+    if (c->final_softcap < 0.0f) fail_key(r, "final_logit_softcapping", "0 or more");
+}
+
+/* A key of the text model that may stand in the outer document instead. */
+static const json_value *holder(const config_reader *r, const char *key) {
+    return mica_json_find_set(r->text, key) ? r->text : r->raw;
+}
+
+static void read_flags(config_reader *r, model_config *c, config_facts *facts,
+                       const model_kind *kind) {
+    const char *key = "tie_word_embeddings";
+    bool fallback = r->arch->tie != TIE_RULE_FALSE;
+    /* a Mistral-3 wrapper is untied by default although its text model alone would be tied */
+    if (kind->wrapped && r->arch->tie == TIE_RULE_TRUE) fallback = false;
+    facts->has_tie = mica_json_find_set(holder(r, key), key) != NULL;
+    facts->tie = mica_config_flag(r, holder(r, key), key, fallback);
+    c->tied = facts->tie;
+    facts->attention_bias = mica_config_flag(r, r->text, "attention_bias", false);
+    facts->mlp_bias = mica_config_flag(r, r->text, "mlp_bias", false);
+    if (r->arch->reads_rope_traditional)
+        c->rope_traditional = mica_config_flag(r, r->text, "rope_traditional", false);
+}
+
+static void add_eos(model_config *c, int64_t id) {
+    int32_t known = (int32_t)(sizeof(c->eos_ids) / sizeof(c->eos_ids[0]));
+    if (id < 0 || id > INT32_MAX || c->n_eos >= known) return;
+    for (int i = 0; i < c->n_eos; i++)
+        if (c->eos_ids[i] == id) return;
+    c->eos_ids[c->n_eos++] = (int32_t)id;
+}
+
+/* A number or a list of numbers; false: anything else. */
+static bool add_eos_value(model_config *c, const json_value *v) {
+    if (!v) return true;
+    if (v->kind == JSON_KIND_INT) {
+        add_eos(c, v->integer);
+        return true;
+    }
+    if (v->kind != JSON_KIND_ARRAY) return false;
+    for (size_t i = 0; i < v->n; i++) {
+        if (v->items[i]->kind != JSON_KIND_INT) return false;
+        add_eos(c, v->items[i]->integer);
+    }
+    return true;
+}
+
+/* The union of all files; the tokenizer's own id joins in the engine. */
+static void read_end_tokens(config_reader *r, const json_value *generation, model_config *c) {
+    const char *key = "eos_token_id";
+    if (!add_eos_value(c, mica_json_find_set(r->raw, key)) ||
+        !add_eos_value(c, mica_json_find_set(r->text, key)))
+        fail_key(r, key, "a token id or a list of token ids");
+    add_eos_value(c, mica_json_find_set(generation, key)); /* malformed: ignored */
+    const char *bos = "bos_token_id";
+    c->bos_id = (int32_t)mica_config_integer(r, holder(r, bos), bos, -1, -1, CONFIG_MAX_COUNT);
+}
+
+mica_status mica_config_check(const model_config *c, const char *where, mica_error *err) {
+    if (c->n_heads % c->n_kv_heads)
+        return mica_fail(err, MICA_E_FORMAT,
+                         "%s: %lld attention heads cannot share %lld key/value heads evenly", where,
+                         (long long)c->n_heads, (long long)c->n_kv_heads);
+    if (c->head_dim < 2 || c->head_dim % 2)
+        return mica_fail(err, MICA_E_FORMAT,
+                         "%s: head_dim is %lld; rotary embedding needs an even number", where,
+                         (long long)c->head_dim);
+    if (c->n_heads > CONFIG_MAX_WIDTH / c->head_dim)
+        return mica_fail(
+            err, MICA_E_FORMAT, "%s: %lld heads of %lld channels are more than %lld in all", where,
+            (long long)c->n_heads, (long long)c->head_dim, (long long)CONFIG_MAX_WIDTH);
+    return MICA_OK;
+}
+
+mica_status mica_config_read(const config_source *source, const model_kind *kind, const arch *a,
+                             mica_arena *arena, model_config *out, config_facts *facts,
+                             mica_error *err) {
+    static const arch_defaults none;
+    const json_value *text = mica_json_find_set(source->config, "text_config");
+    const arch_defaults *defaults = kind->wrapped ? a->wrapper_defaults : a->defaults;
+    config_reader r = {.raw = source->config,
+                       .text = text ? text : source->config,
+                       .where = source->where,
+                       .arch = a,
+                       .defaults = defaults ? defaults : &none,
+                       .text_type = kind->text_type,
+                       .arena = arena,
+                       .err = err};
+    *out = (model_config){0};
+    *facts = (config_facts){.arch = a, .where = source->where};
+    memcpy(out->model_type, kind->file_type, sizeof(out->model_type));
+    snprintf(out->arch, sizeof(out->arch), "%s", a->name);
+    read_sizes(&r, out, facts);
+    read_eps(&r, out);
+    read_scales(&r, out, facts);
+    read_flags(&r, out, facts, kind);
+    read_end_tokens(&r, source->generation_config, out);
+    mica_config_read_ropes(&r, out, facts);
+    mica_config_read_windows(&r, out);
+    mica_config_refuse_unknown(&r);
+    return r.st;
+}

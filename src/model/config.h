@@ -1,0 +1,89 @@
+/* config.h: reading a configuration into model_config, in two steps.
+ *
+ * First the keys of config.json or the metadata of a GGUF file are normalized; nothing of a tensor
+ * is known then. Then the tensors decide what they know better (docs/models.md, "Tensors win").
+ * What the second step and the builder still need of the keys is a config_facts.
+ */
+#ifndef MICA_MODEL_CONFIG_H
+#define MICA_MODEL_CONFIG_H
+
+#include "model/arch.h"
+
+#define CONFIG_MAX_WIDTH ((int64_t)1 << 24) /* of a layer's dimensions: no known model is near */
+#define CONFIG_MAX_COUNT ((int64_t)INT32_MAX)
+
+typedef struct config_facts {
+    const arch *arch;
+    const char *where; /* the file or folder, for messages; borrowed */
+    bool is_gguf;
+    int64_t head_dim; /* as stated; 0: not stated */
+    bool has_vocab_size;
+    bool has_rope_theta;
+    bool has_tie, tie; /* tie_word_embeddings as stated */
+    bool attention_bias, mlp_bias;
+    double query_scalar; /* the attention scale is its -1/2 power; 0: head_dim's */
+} config_facts;
+
+typedef struct config_source {
+    const json_value *config;            /* config.json */
+    const json_value *generation_config; /* NULL: none */
+    const char *where;
+} config_source;
+
+/* Reads keys with one sticky error: after the first failure every read gives its fallback. */
+typedef struct config_reader {
+    const json_value *raw;  /* the document */
+    const json_value *text; /* text_config, or the document */
+    const char *where;
+    const arch *arch;
+    const arch_defaults *defaults; /* all zero: everything is required */
+    const char *text_type;
+    mica_arena *arena;
+    mica_error *err;
+    mica_status st;
+} config_reader;
+
+/* A set key of `object` as an integer in [least, most] or a finite number; absent: the fallback. A
+ * value of another kind or size is the reader's error. */
+int64_t mica_config_integer(config_reader *r, const json_value *object, const char *key,
+                            int64_t fallback, int64_t least, int64_t most);
+double mica_config_number(config_reader *r, const json_value *object, const char *key,
+                          double fallback);
+bool mica_config_flag(config_reader *r, const json_value *object, const char *key, bool fallback);
+const char *mica_config_string(config_reader *r, const json_value *object, const char *key,
+                               const char *fallback);
+
+/* The parts of mica_config_read, each in a file of its own. */
+void mica_config_read_ropes(config_reader *r, model_config *c, config_facts *facts);
+void mica_config_read_windows(config_reader *r, model_config *c);
+void mica_config_refuse_unknown(config_reader *r);
+
+/* config.json of the family `a`. Arrays go to `arena`. */
+mica_status mica_config_read(const config_source *source, const model_kind *kind, const arch *a,
+                             mica_arena *arena, model_config *out, config_facts *facts,
+                             mica_error *err);
+/* The metadata of a GGUF file; rope tables among its tensors are copied to `arena`. */
+mica_status mica_config_read_gguf(gguf_file *file, const arch *a, mica_arena *arena,
+                                  model_config *out, config_facts *facts, mica_error *err);
+
+/* Sizes that must hold for any model: divisible heads, even head_dim, products in range. */
+mica_status mica_config_check(const model_config *c, const char *where, mica_error *err);
+
+/* The second step: embedding rows, head_dim, tied head, attention scale, embedding multiplier. A
+ * message in `warning` (empty: none) is for the user. */
+mica_status mica_config_settle(model_config *c, const config_facts *facts,
+                               const weight_store *weights, char *warning, size_t n_warning,
+                               mica_error *err);
+
+/* ---- rope.c ---- */
+/* Whether the periods depend on a sequence's length, so that they are an input of the graph. */
+bool mica_rope_by_length(const rope_config *rope);
+/* As mica_rope_periods, for a sequence of n_positions. */
+mica_status mica_rope_periods_at(const rope_config *rope, int64_t dims, int64_t n_positions,
+                                 float *out, float *position_scale, float *input_scale,
+                                 mica_error *err);
+/* Rotated channels of a head. */
+int64_t mica_rope_dims(const rope_config *rope, int64_t head_dim);
+void mica_rope_defaults(rope_config *rope, double theta);
+
+#endif

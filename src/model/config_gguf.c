@@ -1,0 +1,271 @@
+/* config_gguf.c: the metadata of a GGUF file to model_config.
+ *
+ * Keys carry the architecture as a prefix. Scalars that a file stores as one value a layer are
+ * taken when all are equal. Activations are f32; which biases exist is what the tensors say.
+ */
+#include "model/config.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct gguf_reader {
+    const gguf_file *file;
+    const arch *arch;
+    const char *where;
+    mica_arena *arena;
+    mica_error *err;
+    mica_status st;
+} gguf_reader;
+
+static const gguf_entry *find(const gguf_reader *r, const char *key) {
+    char name[128];
+    snprintf(name, sizeof(name), "%s.%s", r->arch->gguf, key);
+    return mica_gguf_find(r->file, name);
+}
+
+static void fail_entry(gguf_reader *r, mica_status code, const char *key, const char *what) {
+    if (r->st) return;
+    r->st =
+        mica_fail(r->err, code, "%s: metadata \"%s.%s\" %s", r->where, r->arch->gguf, key, what);
+}
+
+/* False: absent, or the reader has failed. An array counts as its first element if all are equal.
+ */
+static bool scalar(gguf_reader *r, const char *key, double *out) {
+    const gguf_entry *e = find(r, key);
+    if (r->st || !e) return false;
+    double x = NAN;
+    if (e->type == GGUF_VALUE_ARRAY) {
+        bool numeric = e->element != GGUF_VALUE_STRING && e->element != GGUF_VALUE_ARRAY;
+        for (uint64_t i = 0; numeric && i < e->n; i++) {
+            double xi = mica_gguf_array_number(e, i);
+            if (i && xi != x) {
+                fail_entry(r, MICA_E_UNSUPPORTED, key, "differs between layers");
+                return false;
+            }
+            x = xi;
+        }
+    } else if (e->type != GGUF_VALUE_STRING) {
+        char name[128];
+        snprintf(name, sizeof(name), "%s.%s", r->arch->gguf, key);
+        x = mica_gguf_number(r->file, name, NAN);
+    }
+    if (!isfinite(x)) {
+        fail_entry(r, MICA_E_FORMAT, key, "must be a finite number");
+        return false;
+    }
+    *out = x;
+    return true;
+}
+
+static double number(gguf_reader *r, const char *key, double fallback) {
+    double x;
+    return scalar(r, key, &x) ? x : fallback;
+}
+
+/* fallback -1: required. */
+static int64_t size(gguf_reader *r, const char *key, int64_t fallback, int64_t least,
+                    int64_t most) {
+    double x;
+    if (!scalar(r, key, &x)) {
+        if (fallback < 0) fail_entry(r, MICA_E_FORMAT, key, "is missing");
+        return fallback < 0 ? 1 : fallback;
+    }
+    if (x >= (double)least && x <= (double)most && x == floor(x)) return (int64_t)x;
+    if (!r->st)
+        r->st = mica_fail(r->err, MICA_E_FORMAT,
+                          "%s: metadata \"%s.%s\" is %g; expected a whole number from %lld to %lld",
+                          r->where, r->arch->gguf, key, x, (long long)least, (long long)most);
+    return fallback < 0 ? 1 : fallback;
+}
+
+static void read_sizes(gguf_reader *r, model_config *c, config_facts *facts) {
+    c->n_layers = size(r, "block_count", -1, 1, CONFIG_MAX_COUNT);
+    c->hidden_size = size(r, "embedding_length", -1, 1, CONFIG_MAX_WIDTH);
+    c->intermediate_size = size(r, "feed_forward_length", -1, 1, CONFIG_MAX_WIDTH);
+    c->n_heads = size(r, "attention.head_count", -1, 1, CONFIG_MAX_WIDTH);
+    c->n_kv_heads = size(r, "attention.head_count_kv", c->n_heads, 1, CONFIG_MAX_WIDTH);
+    c->max_positions = size(r, "context_length", r->arch->max_positions, 1, CONFIG_MAX_COUNT);
+    c->vocab_size = size(r, "vocab_size", 0, 1, CONFIG_MAX_COUNT);
+    facts->has_vocab_size = c->vocab_size > 0;
+    facts->head_dim = size(r, "attention.key_length", 0, 1, CONFIG_MAX_WIDTH);
+    c->head_dim = facts->head_dim ? facts->head_dim : c->hidden_size / c->n_heads;
+    int64_t value_dim = size(r, "attention.value_length", c->head_dim, 1, CONFIG_MAX_WIDTH);
+    if (value_dim != c->head_dim)
+        fail_entry(r, MICA_E_UNSUPPORTED, "attention.value_length",
+                   "differs from the width of the keys");
+    if (c->n_layers > MODEL_MAX_LAYERS)
+        fail_entry(r, MICA_E_UNSUPPORTED, "block_count", "is more than the 256 supported");
+    if (size(r, "expert_count", 0, 0, CONFIG_MAX_COUNT) > 0)
+        fail_entry(r, MICA_E_UNSUPPORTED, "expert_count", "is not 0: experts are not supported");
+    double eps = number(r, "attention.layer_norm_rms_epsilon", -1.0);
+    if (eps < 0.0)
+        fail_entry(r, MICA_E_FORMAT, "attention.layer_norm_rms_epsilon", "is missing or negative");
+    c->rms_norm_eps = (float)eps;
+}
+
+static void read_scales(gguf_reader *r, model_config *c, config_facts *facts) {
+    const arch *a = r->arch;
+    bool wide = a->gguf_wide_layers && c->n_layers == a->gguf_wide_layers;
+    facts->query_scalar = wide ? (double)(c->hidden_size / c->n_heads) : 0.0;
+    double attention = number(r, "attn_logit_softcapping", (double)a->attention_softcap);
+    double final = number(r, "final_logit_softcapping", (double)a->final_softcap);
+    if (!a->reads_softcaps && attention != 0.0)
+        fail_entry(r, MICA_E_UNSUPPORTED, "attn_logit_softcapping", "is not supported here");
+    if (!a->reads_softcaps && final != 0.0)
+        fail_entry(r, MICA_E_UNSUPPORTED, "final_logit_softcapping", "is not supported here");
+    c->attention_softcap = (float)attention;
+    c->final_softcap = (float) final;
+}
+
+/* The rope tables among the tensors, in the model's arena; NULL: absent. */
+static const float *rope_tensor(gguf_reader *r, const char *name, int64_t *n) {
+    const file_tensor *t = r->st ? NULL : mica_gguf_find_tensor(r->file, name);
+    *n = 0;
+    if (!t) return NULL;
+    if (t->type != GGUF_F32 || t->n_dims != 1 || t->dim[0] == 0 ||
+        t->dim[0] > (uint64_t)CONFIG_MAX_WIDTH) {
+        r->st = mica_fail(r->err, MICA_E_FORMAT, "%s: tensor \"%s\" must be a row of f32", r->where,
+                          name);
+        return NULL;
+    }
+    float *out = mica_arena_calloc(r->arena, t->dim[0], sizeof(*out));
+    if (!out) {
+        r->st = mica_fail(r->err, MICA_E_NOMEM, "%s: out of memory", r->where);
+        return NULL;
+    }
+    memcpy(out, t->data, t->dim[0] * sizeof(*out));
+    *n = (int64_t)t->dim[0];
+    return out;
+}
+
+static void read_rope_tables(gguf_reader *r, const model_config *c, rope_config *rope) {
+    int64_t n, n_short;
+    rope->freq_factors = rope_tensor(r, "rope_freqs.weight", &n);
+    if (rope->freq_factors && n != c->head_dim / 2 && !r->st)
+        r->st = mica_fail(r->err, MICA_E_FORMAT,
+                          "%s: tensor \"rope_freqs.weight\" has %lld entries; expected %lld",
+                          r->where, (long long)n, (long long)(c->head_dim / 2));
+    rope->long_factor = rope_tensor(r, "rope_factors_long.weight", &rope->n_factors);
+    rope->short_factor = rope_tensor(r, "rope_factors_short.weight", &n_short);
+    bool is_longrope = !strcmp(rope->type, "longrope");
+    if (is_longrope && (!rope->long_factor || n_short != rope->n_factors))
+        fail_entry(r, MICA_E_FORMAT, "rope.scaling.type",
+                   "is longrope, but rope_factors_long and rope_factors_short do not fit");
+    if (is_longrope && rope->original_max_positions < 2)
+        fail_entry(r, MICA_E_FORMAT, "rope.scaling.original_context_length", "is missing");
+}
+
+static void read_scaling(gguf_reader *r, rope_config *rope) {
+    char key[128];
+    snprintf(key, sizeof(key), "%s.rope.scaling.type", r->arch->gguf);
+    gguf_string type = mica_gguf_string(r->file, key);
+    bool none = !type.data || (type.n == 4 && !memcmp(type.data, "none", 4));
+    if (!none)
+        snprintf(rope->type, sizeof(rope->type), "%.*s", (int)(type.n < 23 ? type.n : 23),
+                 type.data);
+    rope->factor = number(r, "rope.scaling.factor", 1.0);
+    if (rope->factor <= 0.0) fail_entry(r, MICA_E_FORMAT, "rope.scaling.factor", "must be above 0");
+    rope->original_max_positions =
+        size(r, "rope.scaling.original_context_length", 0, 0, CONFIG_MAX_COUNT);
+    rope->beta_fast = number(r, "rope.scaling.yarn_beta_fast", rope->beta_fast);
+    rope->beta_slow = number(r, "rope.scaling.yarn_beta_slow", rope->beta_slow);
+    double attn_factor = number(r, "rope.scaling.attn_factor", 1.0);
+    /* longrope: the input scale itself; yarn: multiplies the usual one */
+    if (!strcmp(rope->type, "longrope")) rope->attention_factor = attn_factor;
+    if (!strcmp(rope->type, "yarn") && attn_factor != 1.0)
+        rope->attention_factor =
+            attn_factor * (rope->factor <= 1.0 ? 1.0 : 0.1 * log(rope->factor) + 1.0);
+}
+
+static double read_theta(gguf_reader *r, const char *key, double fallback) {
+    double theta = number(r, key, fallback);
+    if (!(theta > 1.0)) fail_entry(r, MICA_E_FORMAT, key, "must be above 1");
+    return theta;
+}
+
+static void read_ropes(gguf_reader *r, model_config *c) {
+    rope_config *rope = &c->rope[0];
+    mica_rope_defaults(rope, read_theta(r, "rope.freq_base", 10000.0));
+    rope->max_positions = c->max_positions;
+    read_scaling(r, rope);
+    read_rope_tables(r, c, rope);
+    if (size(r, "rope.dimension_count", c->head_dim, 1, CONFIG_MAX_WIDTH) != c->head_dim)
+        fail_entry(r, MICA_E_UNSUPPORTED, "rope.dimension_count",
+                   "differs from the width of a head: partial rotation is not supported here");
+    c->rope_traditional = r->arch->gguf_traditional;
+    c->n_ropes = 1;
+    if (r->arch->local_rope_theta <= 0.0) return;
+    double local = read_theta(r, "rope.freq_base_swa", r->arch->local_rope_theta);
+    mica_rope_defaults(&c->rope[1], local);
+    c->rope[1].max_positions = c->max_positions;
+    c->n_ropes = 2;
+}
+
+/* attention.sliding_window_pattern: a count, or a flag for each layer. NULL: use *pattern. */
+static const gguf_entry *read_pattern(gguf_reader *r, int64_t n_layers, int64_t *pattern) {
+    const gguf_entry *e = find(r, "attention.sliding_window_pattern");
+    *pattern = r->arch->window_pattern ? r->arch->window_pattern : 1;
+    if (!e) return NULL;
+    if (e->type != GGUF_VALUE_ARRAY) {
+        *pattern = size(r, "attention.sliding_window_pattern", *pattern, 1, CONFIG_MAX_COUNT);
+        return NULL;
+    }
+    if (e->element == GGUF_VALUE_STRING || e->element == GGUF_VALUE_ARRAY ||
+        e->n < (uint64_t)n_layers) {
+        fail_entry(r, MICA_E_FORMAT, "attention.sliding_window_pattern",
+                   "must have a flag for each layer");
+        return NULL;
+    }
+    return e;
+}
+
+static void read_windows(gguf_reader *r, model_config *c) {
+    const arch *a = r->arch;
+    if (a->windows == WINDOW_RULE_MAX_LAYERS) return; /* converters store no window for these */
+    /* gemma2 has a default; without a stated window gemma3's layers are all full */
+    int64_t fallback = a->local_rope_theta > 0.0 ? 0 : a->sliding_window;
+    int64_t window = size(r, "attention.sliding_window", fallback, 0, CONFIG_MAX_COUNT);
+    int64_t pattern;
+    const gguf_entry *flags = read_pattern(r, c->n_layers, &pattern);
+    for (int64_t i = 0; !r->st && window > 0 && i < c->n_layers; i++) {
+        bool sliding = a->windows == WINDOW_RULE_MISTRAL || (i + 1) % pattern != 0;
+        if (flags) sliding = mica_gguf_array_number(flags, (uint64_t)i) != 0.0;
+        c->window[i] = sliding ? (int32_t)window : 0;
+        c->rope_of_layer[i] = sliding && c->n_ropes > 1;
+    }
+}
+
+static void read_end_tokens(const gguf_reader *r, model_config *c) {
+    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++) {
+        int64_t id = mica_gguf_integer(r->file, keys[k], -1);
+        bool known = id < 0 || id > INT32_MAX;
+        for (int i = 0; i < c->n_eos; i++)
+            known = known || c->eos_ids[i] == id;
+        if (!known) c->eos_ids[c->n_eos++] = (int32_t)id;
+    }
+    int64_t bos = mica_gguf_integer(r->file, "tokenizer.ggml.bos_token_id", -1);
+    c->bos_id = bos >= 0 && bos <= INT32_MAX ? (int32_t)bos : -1;
+}
+
+mica_status mica_config_read_gguf(gguf_file *file, const arch *a, mica_arena *arena,
+                                  model_config *out, config_facts *facts, mica_error *err) {
+    gguf_reader r = {
+        .file = file, .arch = a, .where = mica_gguf_name(file), .arena = arena, .err = err};
+    *out = (model_config){0};
+    *facts = (config_facts){.arch = a, .where = r.where, .is_gguf = true};
+    snprintf(out->model_type, sizeof(out->model_type), "%s", a->gguf);
+    snprintf(out->arch, sizeof(out->arch), "%s", a->name);
+    read_sizes(&r, out, facts);
+    if (r.st) return r.st;
+    read_scales(&r, out, facts);
+    read_ropes(&r, out);
+    facts->has_rope_theta = find(&r, "rope.freq_base") != NULL;
+    read_windows(&r, out);
+    read_end_tokens(&r, out);
+    return r.st;
+}

@@ -1,0 +1,171 @@
+/* config_layers.c: which layers slide, how far they see and which rope they use.
+ *
+ * layer_types decides when it is there, for every family; else the family's rule does. Also here:
+ * the keys that would change the mathematics in a way that no family of the table computes. They
+ * are refused by name and value, whatever the family.
+ */
+#include "model/config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct window_plan {
+    const json_value *types; /* layer_types; NULL: absent */
+    int64_t pattern, first;  /* of the rules that use them */
+    bool all;
+} window_plan;
+
+static bool slides(const arch *a, const window_plan *p, int64_t layer) {
+    if (p->types) return !strcmp(p->types->items[layer]->string, "sliding_attention");
+    switch (a->windows) {
+    case WINDOW_RULE_MISTRAL:
+        return p->all;
+    case WINDOW_RULE_MAX_LAYERS:
+        return p->all && layer >= p->first;
+    case WINDOW_RULE_PATTERN:
+        return p->all && (layer + 1) % p->pattern != 0;
+    }
+    return false;
+}
+
+static void check_layer_types(config_reader *r, const json_value *types, int64_t n_layers) {
+    if (types->kind != JSON_KIND_ARRAY || (int64_t)types->n != n_layers) {
+        r->st = mica_fail(r->err, MICA_E_FORMAT,
+                          "%s: config.json: layer_types has %zu entries; expected one for each of "
+                          "%lld layers",
+                          r->where, types->kind == JSON_KIND_ARRAY ? types->n : (size_t)0,
+                          (long long)n_layers);
+        return;
+    }
+    for (size_t i = 0; i < types->n; i++) {
+        const char *type = mica_json_string(types->items[i], NULL);
+        if (type && (!strcmp(type, "full_attention") || !strcmp(type, "sliding_attention")))
+            continue;
+        r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
+                          "%s: config.json: layer_types[%zu] is \"%s\"; %s has full_attention and "
+                          "sliding_attention",
+                          r->where, i, type ? type : "no string", r->arch->name);
+        return;
+    }
+}
+
+static window_plan read_plan(config_reader *r, const model_config *c, int64_t window) {
+    window_plan p = {.types = mica_json_find_set(r->text, "layer_types"), .pattern = 1};
+    if (p.types) check_layer_types(r, p.types, c->n_layers);
+    switch (r->arch->windows) {
+    case WINDOW_RULE_MISTRAL:
+        p.all = !strcmp(r->text_type, "mistral") && window > 0;
+        break;
+    case WINDOW_RULE_MAX_LAYERS:
+        p.all = mica_config_flag(r, r->text, "use_sliding_window", false) && window > 0;
+        /* what the Transformers configuration class assumes */
+        p.first = mica_config_integer(r, r->text, "max_window_layers", 28, 0, CONFIG_MAX_COUNT);
+        break;
+    case WINDOW_RULE_PATTERN:
+        p.all = window > 0;
+        p.pattern = mica_config_integer(r, r->text, "_sliding_window_pattern",
+                                        r->arch->window_pattern, 1, CONFIG_MAX_COUNT);
+        p.pattern = mica_config_integer(r, r->text, "sliding_window_pattern", p.pattern, 1,
+                                        CONFIG_MAX_COUNT);
+        break;
+    }
+    return p;
+}
+
+void mica_config_read_windows(config_reader *r, model_config *c) {
+    if (r->st) return;
+    int64_t window = mica_config_integer(r, r->text, "sliding_window", r->arch->sliding_window, 0,
+                                         CONFIG_MAX_COUNT);
+    window_plan p = read_plan(r, c, window);
+    for (int64_t i = 0; !r->st && i < c->n_layers; i++) {
+        bool sliding = slides(r->arch, &p, i);
+        c->window[i] = sliding ? (int32_t)window : 0;
+        c->rope_of_layer[i] = sliding && c->n_ropes > 1;
+        if (sliding && !window && p.types)
+            r->st = mica_fail(r->err, MICA_E_FORMAT,
+                              "%s: config.json: layer_types[%lld] is sliding_attention, but "
+                              "\"sliding_window\" is missing or 0",
+                              r->where, (long long)i);
+    }
+}
+
+typedef enum refuse_kind { REFUSE_UNLESS, REFUSE_ABOVE, REFUSE_SET } refuse_kind;
+
+/* Numbers and flags (false 0, true 1). UNLESS: another value than `neutral`; ABOVE: a greater
+ * one; SET: any value. */
+static const struct {
+    const char *key;
+    refuse_kind kind;
+    double neutral;
+} refused[] = {
+    {"alibi", REFUSE_UNLESS, 0},
+    {"attention_chunk_size", REFUSE_SET, 0},
+    {"attention_k_eq_v", REFUSE_UNLESS, 0},
+    {"attention_multiplier", REFUSE_SET, 0},
+    {"attn_output_gate", REFUSE_UNLESS, 0},
+    {"attn_temperature_tuning", REFUSE_UNLESS, 0},
+    {"clip_qkv", REFUSE_SET, 0},
+    {"embedding_multiplier", REFUSE_UNLESS, 1},
+    {"enable_moe_block", REFUSE_UNLESS, 0},
+    {"hidden_size_per_layer_input", REFUSE_ABOVE, 0},
+    {"is_causal", REFUSE_UNLESS, 1},
+    {"kv_lora_rank", REFUSE_SET, 0},
+    {"llama_4_scaling_beta", REFUSE_UNLESS, 0},
+    {"logit_scale", REFUSE_UNLESS, 1},
+    {"logits_scaling", REFUSE_UNLESS, 1},
+    {"n_routed_experts", REFUSE_ABOVE, 0},
+    {"no_rope_layers", REFUSE_SET, 0},
+    {"num_experts", REFUSE_ABOVE, 0},
+    {"num_kv_shared_layers", REFUSE_ABOVE, 0},
+    {"num_local_experts", REFUSE_ABOVE, 0},
+    {"qk_layernorm", REFUSE_UNLESS, 0},
+    {"residual_multiplier", REFUSE_UNLESS, 1},
+    {"rotary_pct", REFUSE_UNLESS, 1},
+    {"scale_depth", REFUSE_SET, 0},
+    {"scale_emb", REFUSE_UNLESS, 1},
+    {"use_bidirectional_attention", REFUSE_UNLESS, 0},
+    {"use_parallel_residual", REFUSE_UNLESS, 0},
+};
+
+/* The value for a message: "true", "3", "0.5", or its kind. */
+static void value_text(const json_value *v, char *out, size_t n) {
+    if (v->kind == JSON_KIND_BOOL)
+        snprintf(out, n, "%s", v->boolean ? "true" : "false");
+    else if (mica_json_is_number(v))
+        snprintf(out, n, "%g", mica_json_double(v, 0.0));
+    else if (v->kind == JSON_KIND_STRING)
+        snprintf(out, n, "\"%.40s\"", v->string);
+    else
+        snprintf(out, n, "%s", v->kind == JSON_KIND_ARRAY ? "[...]" : "{...}");
+}
+
+static void refuse(config_reader *r, const char *key, const json_value *v) {
+    char text[64];
+    value_text(v, text, sizeof(text));
+    r->st =
+        mica_fail(r->err, MICA_E_UNSUPPORTED, "%s: config.json: \"%s\": %s is not supported for %s",
+                  r->where, key, text, r->arch->name);
+}
+
+static bool is_refused(const json_value *v, refuse_kind kind, double neutral) {
+    if (kind == REFUSE_SET) return true;
+    if (v->kind != JSON_KIND_BOOL && !mica_json_is_number(v)) return true;
+    double x = v->kind == JSON_KIND_BOOL ? (double)v->boolean : mica_json_double(v, 0.0);
+    return kind == REFUSE_ABOVE ? !(x <= neutral) : x != neutral;
+}
+
+void mica_config_refuse_unknown(config_reader *r) {
+    for (size_t i = 0; !r->st && i < sizeof(refused) / sizeof(refused[0]); i++) {
+        const json_value *v = mica_json_find_set(r->text, refused[i].key);
+        if (v && is_refused(v, refused[i].kind, refused[i].neutral)) refuse(r, refused[i].key, v);
+    }
+    static const char *const softcaps[] = {"attn_logit_softcapping", "final_logit_softcapping"};
+    for (size_t i = 0; !r->st && i < 2; i++) {
+        const json_value *v = mica_json_find_set(r->text, softcaps[i]);
+        if (v && !r->arch->reads_softcaps && is_refused(v, REFUSE_UNLESS, 0))
+            refuse(r, softcaps[i], v);
+    }
+    const json_value *qk = mica_json_find_set(r->text, "use_qk_norm");
+    if (!r->st && qk && is_refused(qk, REFUSE_UNLESS, r->arch->qk_norm))
+        refuse(r, "use_qk_norm", qk);
+}

@@ -1,0 +1,209 @@
+/* config_rope.c: the rope keys of config.json, in their three spellings, to rope_config.
+ *
+ * (a) rope_theta with an optional rope_scaling; (b) one flat rope_parameters with both in it;
+ * (c) rope_parameters with an entry for each kind of layer. Normalized once, here: a theta that
+ * stands in rope_parameters alone must never be replaced by a default in silence.
+ */
+#include "model/config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The normalized keys of one document. */
+typedef struct rope_keys {
+    const json_value *flat;    /* rope_parameters, or its full_attention entry; may be NULL */
+    const json_value *sliding; /* its sliding_attention entry; may be NULL */
+    const json_value *scaling; /* the scaling dict; NULL: none */
+} rope_keys;
+
+static void fail_rope(config_reader *r, mica_status code, const char *key, const char *what) {
+    if (r->st) return;
+    r->st = mica_fail(r->err, code, "%s: config.json: \"%s\" %s", r->where, key, what);
+}
+
+/* `type` wins over `rope_type`; an empty one is ignored. */
+static const char *scaling_type(config_reader *r, const json_value *dict) {
+    const char *type = mica_config_string(r, dict, "type", "");
+    if (!*type) type = mica_config_string(r, dict, "rope_type", "");
+    return *type ? type : "default";
+}
+
+static bool has_object(const json_value *v) {
+    if (!v || v->kind != JSON_KIND_OBJECT) return false;
+    for (size_t i = 0; i < v->n; i++)
+        if (v->members[i].value->kind == JSON_KIND_OBJECT) return true;
+    return false;
+}
+
+static rope_keys normalize(config_reader *r) {
+    rope_keys k = {0};
+    const json_value *parameters = mica_json_find_set(r->text, "rope_parameters");
+    if (parameters && parameters->kind != JSON_KIND_OBJECT)
+        fail_rope(r, MICA_E_FORMAT, "rope_parameters", "must be an object");
+    if (has_object(parameters)) {
+        k.flat = mica_json_find_set(parameters, "full_attention");
+        k.sliding = mica_json_find_set(parameters, "sliding_attention");
+        if (!k.flat || k.flat->kind != JSON_KIND_OBJECT)
+            fail_rope(r, MICA_E_FORMAT, "rope_parameters", "has no full_attention entry");
+        if (k.sliding && k.sliding->kind != JSON_KIND_OBJECT)
+            fail_rope(r, MICA_E_FORMAT, "rope_parameters.sliding_attention", "must be an object");
+    } else {
+        k.flat = parameters;
+    }
+    k.scaling = mica_json_find_set(r->text, "rope_scaling");
+    if (k.scaling && k.scaling->kind != JSON_KIND_OBJECT)
+        fail_rope(r, MICA_E_FORMAT, "rope_scaling", "must be an object");
+    if (!k.scaling && !r->st && strcmp(scaling_type(r, k.flat), "default") != 0) k.scaling = k.flat;
+    return k;
+}
+
+static double want_factor(config_reader *r, const json_value *dict, const rope_config *rope) {
+    if (!r->st && !mica_json_find_set(dict, "factor"))
+        r->st =
+            mica_fail(r->err, MICA_E_FORMAT, "%s: config.json: rope type \"%s\" needs a \"factor\"",
+                      r->where, rope->type);
+    double factor = mica_config_number(r, dict, "factor", 1.0);
+    if (factor <= 0.0) fail_rope(r, MICA_E_FORMAT, "factor", "of the rope must be above 0");
+    return factor;
+}
+
+/* A list of factors, or one number, which stands for an array of one. */
+static const float *want_factors(config_reader *r, const json_value *dict, const char *key,
+                                 int64_t *n) {
+    const json_value *v = mica_json_find_set(dict, key);
+    bool is_list = v && v->kind == JSON_KIND_ARRAY && v->n > 0;
+    *n = 0;
+    if (r->st) return NULL;
+    if (!is_list && !mica_json_is_number(v)) {
+        fail_rope(r, MICA_E_FORMAT, key, "of longrope must be a list of numbers");
+        return NULL;
+    }
+    size_t count = is_list ? v->n : 1;
+    float *out = mica_arena_calloc(r->arena, count, sizeof(*out));
+    if (!out) {
+        r->st = mica_fail(r->err, MICA_E_NOMEM, "%s: out of memory", r->where);
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const json_value *item = is_list ? v->items[i] : v;
+        out[i] = (float)mica_json_double(item, 0.0);
+        if (!(out[i] > 0.0f)) fail_rope(r, MICA_E_FORMAT, key, "holds a value that is not above 0");
+    }
+    *n = (int64_t)count;
+    return out;
+}
+
+static void read_longrope(config_reader *r, const json_value *dict, rope_config *rope) {
+    int64_t n_short;
+    rope->long_factor = want_factors(r, dict, "long_factor", &rope->n_factors);
+    rope->short_factor = want_factors(r, dict, "short_factor", &n_short);
+    if (!r->st && n_short != rope->n_factors)
+        fail_rope(r, MICA_E_FORMAT, "short_factor", "and \"long_factor\" differ in length");
+    if (!rope->original_max_positions)
+        rope->original_max_positions = mica_config_integer(
+            r, r->text, "original_max_position_embeddings", 0, 2, CONFIG_MAX_COUNT);
+    if (!rope->original_max_positions)
+        fail_rope(r, MICA_E_FORMAT, "original_max_position_embeddings",
+                  "is missing, which longrope needs");
+    if (!mica_json_find_set(r->text, "max_position_embeddings")) rope->max_positions = 131072;
+}
+
+/* Keys inside a scaling dict that would change the rotation and that nothing here computes. */
+static void refuse_scaling_keys(config_reader *r, const json_value *dict) {
+    static const char *const refused[] = {"alpha", "llama_4_scaling_beta", "long_mscale",
+                                          "short_mscale"};
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        double x = mica_config_number(r, dict, refused[i], 0.0);
+        if (x == 0.0 || r->st) continue;
+        r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
+                          "%s: config.json: rope key \"%s\": %g is not supported", r->where,
+                          refused[i], x);
+    }
+}
+
+static bool is_any(const char *type, const char *a, const char *b, const char *c) {
+    return !strcmp(type, a) || !strcmp(type, b) || !strcmp(type, c);
+}
+
+static void read_scaling(config_reader *r, const json_value *dict, rope_config *rope) {
+    const char *type = scaling_type(r, dict);
+    snprintf(rope->type, sizeof(rope->type), "%s", type);
+    if (is_any(type, "linear", "dynamic", "llama3") ||
+        is_any(type, "yarn", "deepseek_yarn", "telechat3-yarn"))
+        rope->factor = want_factor(r, dict, rope);
+    else
+        rope->factor = mica_config_number(r, dict, "factor", 1.0);
+    rope->low_freq_factor = mica_config_number(r, dict, "low_freq_factor", rope->low_freq_factor);
+    rope->high_freq_factor =
+        mica_config_number(r, dict, "high_freq_factor", rope->high_freq_factor);
+    rope->beta_fast = mica_config_number(r, dict, "beta_fast", rope->beta_fast);
+    rope->beta_slow = mica_config_number(r, dict, "beta_slow", rope->beta_slow);
+    rope->mscale = mica_config_number(r, dict, "mscale", rope->mscale);
+    rope->mscale_all_dim = mica_config_number(r, dict, "mscale_all_dim", rope->mscale_all_dim);
+    rope->attention_factor =
+        mica_config_number(r, dict, "attention_factor", rope->attention_factor);
+    rope->truncate = mica_config_flag(r, dict, "truncate", rope->truncate);
+    rope->original_max_positions =
+        mica_config_integer(r, dict, "original_max_position_embeddings", 0, 2, CONFIG_MAX_COUNT);
+    if (is_any(type, "longrope", "su", "su")) read_longrope(r, dict, rope);
+    const json_value *sections = mica_json_find_set(dict, "mrope_section");
+    if (!strcmp(type, "mrope") &&
+        (!sections || sections->kind != JSON_KIND_ARRAY || sections->n != 3))
+        fail_rope(r, MICA_E_FORMAT, "mrope_section", "of rope type mrope must have 3 entries");
+    refuse_scaling_keys(r, dict);
+}
+
+/* A partial rotation that the family does not have is refused, not ignored. */
+static void read_partial(config_reader *r, const rope_keys *k, rope_config *rope) {
+    const char *key = "partial_rotary_factor";
+    double x = mica_config_number(r, k->scaling, key, 1.0);
+    x = mica_config_number(r, k->flat, key, x);
+    x = mica_config_number(r, r->text, key, x);
+    if (r->st) return;
+    if (x != 1.0 && strcmp(rope->type, "proportional") != 0)
+        r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
+                          "%s: config.json: \"%s\": %g is not supported for %s", r->where, key, x,
+                          r->arch->name);
+    if (!(x > 0.0 && x <= 1.0)) fail_rope(r, MICA_E_FORMAT, key, "must be in (0, 1]");
+    rope->partial_rotary_factor = x;
+}
+
+static double read_theta(config_reader *r, const json_value *dict, const char *key,
+                         double fallback) {
+    double theta = mica_config_number(r, dict, key, fallback);
+    if (theta <= 1.0) fail_rope(r, MICA_E_FORMAT, key, "must be above 1");
+    return theta;
+}
+
+/* Sliding layers with a base of their own and no scaling. */
+static void read_local(config_reader *r, const rope_keys *k, model_config *c) {
+    double theta = r->arch->local_rope_theta;
+    theta = read_theta(r, k->sliding, "rope_theta", theta);
+    theta = read_theta(r, r->text, "rope_local_base_freq", theta);
+    const char *type = scaling_type(r, k->sliding);
+    if (!r->st && strcmp(type, "default") != 0)
+        r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
+                          "%s: config.json: rope type \"%s\" of sliding layers is not supported",
+                          r->where, type);
+    mica_rope_defaults(&c->rope[1], theta);
+    c->rope[1].max_positions = c->max_positions;
+    c->n_ropes = 2;
+}
+
+void mica_config_read_ropes(config_reader *r, model_config *c, config_facts *facts) {
+    if (r->st) return;
+    rope_keys k = normalize(r);
+    double theta = read_theta(r, k.flat, "rope_theta", r->arch->rope_theta);
+    theta = read_theta(r, r->text, "rope_theta", theta);
+    facts->has_rope_theta =
+        mica_json_find_set(k.flat, "rope_theta") || mica_json_find_set(r->text, "rope_theta");
+    rope_config *rope = &c->rope[0];
+    mica_rope_defaults(rope, theta);
+    rope->max_positions = c->max_positions;
+    if (k.scaling) read_scaling(r, k.scaling, rope);
+    read_partial(r, &k, rope);
+    /* interleaved pairs and a longrope table exclude each other in the reference */
+    if (rope->long_factor) c->rope_traditional = false;
+    c->n_ropes = 1;
+    if (r->arch->local_rope_theta > 0.0) read_local(r, &k, c);
+}

@@ -1,0 +1,139 @@
+/* dispatch.c: from the type a file declares to a row of the family table.
+ *
+ * model_type alone decides; no other key is sniffed to guess a family. Only a vision wrapper hands
+ * the decision to its text_config. A type without a row is refused before any tensor is touched,
+ * with the list of what would have been taken.
+ */
+#include "model/arch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Types that are another type's mathematics, or (without a row) whose real name helps the reader.
+ */
+static const struct {
+    const char *type, *target;
+} remaps[] = {
+    {"mistral", "llama"},       {"iquestcoder", "llama"},           {"gemma3", "gemma3_text"},
+    {"llava", "mistral3"},      {"phi-msft", "phixtral"},           {"falcon_mamba", "mamba"},
+    {"kimi_k2", "deepseek_v3"}, {"joyai_llm_flash", "deepseek_v3"}, {"qwen2_5_vl", "qwen2_vl"},
+    {"minimax_m2", "minimax"},  {"gemma4_unified", "gemma4"},
+};
+
+static const char *remap(const char *type) {
+    for (size_t i = 0; i < sizeof(remaps) / sizeof(remaps[0]); i++)
+        if (!strcmp(remaps[i].type, type)) return remaps[i].target;
+    return type;
+}
+
+static const arch *find_arch(const char *name) {
+    for (size_t i = 0; i < mica_n_archs; i++)
+        if (!strcmp(mica_archs[i].name, name)) return &mica_archs[i];
+    return NULL;
+}
+
+static bool ends_with(const char *s, const char *suffix) {
+    size_t n = strlen(s), n_suffix = strlen(suffix);
+    return n >= n_suffix && !strcmp(s + n - n_suffix, suffix);
+}
+
+static mica_status copy_type(char out[48], const json_value *object, const char *where,
+                             mica_error *err) {
+    const json_value *v = mica_json_find_set(object, "model_type");
+    if (!v || v->kind != JSON_KIND_STRING || v->n == 0)
+        return mica_fail(err, MICA_E_FORMAT, "%s: config.json has no \"model_type\"", where);
+    if (v->n > 47 || strlen(v->string) != v->n)
+        return mica_fail(err, MICA_E_UNSUPPORTED, "%s: unsupported model_type \"%.60s\"", where,
+                         v->string);
+    memcpy(out, v->string, v->n + 1);
+    return MICA_OK;
+}
+
+mica_status mica_dispatch_kind(model_kind *out, const json_value *config, const char *where,
+                               mica_error *err) {
+    model_kind kind = {0};
+    mica_status st = copy_type(kind.file_type, config, where, err);
+    if (st) return st;
+    memcpy(kind.text_type, kind.file_type, sizeof(kind.text_type));
+    const json_value *text = mica_json_find_set(config, "text_config");
+    if (text && text->kind != JSON_KIND_OBJECT)
+        return mica_fail(err, MICA_E_FORMAT, "%s: config.json: \"text_config\" must be an object",
+                         where);
+    kind.wrapped = text != NULL;
+    bool is_mistral3 = !strcmp(remap(kind.file_type), "mistral3");
+    if (text && (is_mistral3 || !strcmp(kind.file_type, "gemma3"))) {
+        const char *fallback = is_mistral3 ? "mistral" : "gemma3_text";
+        if (mica_json_find_set(text, "model_type"))
+            st = copy_type(kind.text_type, text, where, err);
+        else
+            snprintf(kind.text_type, sizeof(kind.text_type), "%s", fallback);
+        if (st) return st;
+    }
+    *out = kind;
+    return MICA_OK;
+}
+
+/* "gemma2, llama, ...": the rows of one tier, in the table's order. */
+static void list_tier(char *out, size_t n, model_tier tier) {
+    size_t at = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < mica_n_archs; i++) {
+        bool generic = mica_archs[i].tier == TIER_GENERIC;
+        if (generic != (tier == TIER_GENERIC) || at >= n) continue;
+        int wrote = snprintf(out + at, n - at, "%s%s", at ? ", " : "", mica_archs[i].name);
+        if (wrote > 0) at += (size_t)wrote;
+    }
+}
+
+static mica_status reject(const char *what, const char *type, const char *target, const char *where,
+                          mica_error *err) {
+    char targeted[128], generic[128], remapped[80] = "";
+    list_tier(targeted, sizeof(targeted), TIER_DEDICATED);
+    list_tier(generic, sizeof(generic), TIER_GENERIC);
+    if (strcmp(type, target) != 0)
+        snprintf(remapped, sizeof(remapped), " (remaps to \"%s\")", target);
+    return mica_fail(err, MICA_E_UNSUPPORTED,
+                     "%s: unsupported %s \"%s\"%s; targeted: MiniCPM5 (llama of its shape), %s; "
+                     "generic: %s",
+                     where, what, type, remapped, targeted, generic);
+}
+
+mica_status mica_dispatch_folder(const arch **out, const model_kind *kind, const char *where,
+                                 mica_error *err) {
+    if (ends_with(kind->file_type, "_assistant") || ends_with(kind->text_type, "_assistant"))
+        return mica_fail(err, MICA_E_UNSUPPORTED,
+                         "%s: model_type \"%s\" is a draft model; pass it as the drafter of a "
+                         "target model",
+                         where, kind->file_type);
+    const char *target = remap(kind->text_type);
+    const arch *found = find_arch(target);
+    if (!found) return reject("model_type", kind->text_type, target, where, err);
+    *out = found;
+    return MICA_OK;
+}
+
+mica_status mica_dispatch_gguf(const arch **out, const gguf_file *file, const char *where,
+                               mica_error *err) {
+    char name[48] = "";
+    gguf_string s = mica_gguf_string(file, "general.architecture");
+    if (!s.data || s.n == 0)
+        return mica_fail(err, MICA_E_FORMAT, "%s: no \"general.architecture\" in the metadata",
+                         where);
+    snprintf(name, sizeof(name), "%.*s", (int)(s.n < 47 ? s.n : 47), s.data);
+    for (size_t i = 0; i < mica_n_archs; i++) {
+        if (!mica_archs[i].gguf || strcmp(mica_archs[i].gguf, name) != 0) continue;
+        *out = &mica_archs[i];
+        return MICA_OK;
+    }
+    return reject("general.architecture", name, name, where, err);
+}
+
+bool mica_dispatch_is_minicpm5(const arch *a, const model_config *c) {
+    return !strcmp(a->name, "llama") && !strcmp(c->model_type, "llama") && c->hidden_size == 1536 &&
+           c->n_layers == 24 && c->n_heads == 16 && c->n_kv_heads == 2 && c->head_dim == 128 &&
+           c->vocab_size == 130560 && !c->tied;
+}
+
+model_tier mica_dispatch_tier(const arch *a, const model_config *config) {
+    return mica_dispatch_is_minicpm5(a, config) ? TIER_DEDICATED : a->tier;
+}

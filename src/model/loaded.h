@@ -1,0 +1,60 @@
+/* loaded.h: a model in memory, as the loader (model.c) and the builder (dense.c) share it.
+ */
+#ifndef MICA_MODEL_LOADED_H
+#define MICA_MODEL_LOADED_H
+
+#include "model/config.h"
+
+/* A norm's weight, ready for use: with the 1 of RMS+1 families added. Formed in the tensor's own
+ * dtype for checkpoints' arithmetic, and in f32 for graphs whose activations are all f32. */
+typedef struct norm_weight {
+    const weight_vector *own;
+    const weight_vector *wide;
+} norm_weight;
+
+typedef struct linear {
+    const weight_matrix *weight;
+    const weight_vector *bias; /* NULL: none */
+} linear;
+
+/* PRE has input and pre_mlp (published as post_attention_layernorm); SANDWICH has all four. */
+typedef struct dense_layer {
+    norm_weight input_norm, post_attention_norm, pre_mlp_norm, post_mlp_norm;
+    norm_weight q_norm, k_norm;
+    linear q, k, v, o, gate, up, down;
+} dense_layer;
+
+typedef struct dense_weights {
+    const weight_matrix *embed;
+    const weight_matrix *head; /* the embedding's own matrix when tied */
+    norm_weight final_norm;
+    dense_layer *layers; /* [n_layers] */
+} dense_weights;
+
+/* A rope's constants; table is NULL where periods are an input of the graph. */
+typedef struct rope_constants {
+    int64_t dims; /* rotated channels of a head */
+    float *table; /* periods [dims/2] */
+    float position_scale, input_scale;
+} rope_constants;
+
+struct model {
+    mica_arena arena;
+    hf_folder *folder; /* one of the two */
+    gguf_file *gguf;
+    weight_store *store;
+    char *path;
+    model_config config;
+    config_facts facts;
+    model_tier tier;
+    uint64_t file_bytes;
+    rope_constants rope[2];
+    dense_weights weights;
+};
+
+/* Takes every tensor of the model from its store, checking shapes. */
+mica_status mica_dense_take(model *m, mica_error *err);
+/* Appends the model to an empty graph and fills the slots of *out. */
+void mica_dense_build(const model *m, const model_build_options *options, model_graph *out);
+
+#endif

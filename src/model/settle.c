@@ -1,0 +1,89 @@
+/* settle.c: what the tensors know better than the configuration.
+ *
+ * Rows of the embedding are the vocabulary; rows of q_proj tell a stated head_dim from a stale one;
+ * the presence of lm_head decides some tied heads. Every other disagreement is an error of the
+ * tensor that shows it, found when the weights are taken.
+ */
+#include "model/config.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static mica_status settle_vocab(model_config *c, const config_facts *facts,
+                                const weight_store *weights, char *warning, size_t n_warning,
+                                mica_error *err) {
+    int64_t rows = mica_weights_rows(weights, "model.embed_tokens");
+    if (rows < 0)
+        return mica_fail(err, MICA_E_FORMAT,
+                         "%s: model.embed_tokens: no .weight tensor (nor .scales) in checkpoint",
+                         facts->where);
+    if (rows < 1 || rows > CONFIG_MAX_COUNT)
+        return mica_fail(err, MICA_E_FORMAT, "%s: model.embed_tokens has %lld rows", facts->where,
+                         (long long)rows);
+    if (rows != c->vocab_size && facts->has_vocab_size)
+        snprintf(warning, n_warning,
+                 "%s: vocab_size is %lld, but the embedding has %lld rows; using the embedding",
+                 facts->where, (long long)c->vocab_size, (long long)rows);
+    c->vocab_size = rows;
+    return MICA_OK;
+}
+
+/* The stated head_dim if q_proj agrees with it, else hidden_size / n_heads if that does. */
+static mica_status settle_head_dim(model_config *c, const config_facts *facts,
+                                   const weight_store *weights, mica_error *err) {
+    const char *q = "model.layers.0.self_attn.q_proj";
+    int64_t rows = mica_weights_rows(weights, q);
+    int64_t even = c->hidden_size / c->n_heads;
+    if (rows < 0) return MICA_OK; /* missing: an error when it is taken */
+    if (!facts->head_dim && facts->arch->qk_norm) {
+        int64_t n = mica_weights_rows(weights, "model.layers.0.self_attn.q_norm");
+        if (n > 0) c->head_dim = n;
+    }
+    if (rows % c->n_heads == 0 && rows / c->n_heads == c->head_dim) return MICA_OK;
+    if (rows == c->n_heads * even) {
+        c->head_dim = even;
+        return MICA_OK;
+    }
+    return mica_fail(err, MICA_E_FORMAT,
+                     "%s: %s.weight has %lld rows; expected %lld (%lld heads of %lld channels)",
+                     facts->where, q, (long long)rows, (long long)(c->n_heads * c->head_dim),
+                     (long long)c->n_heads, (long long)c->head_dim);
+}
+
+static void settle_tied(model_config *c, const config_facts *facts, const weight_store *weights) {
+    bool has_head = mica_weights_has(weights, "lm_head.weight");
+    if (facts->is_gguf || facts->arch->tie == TIE_RULE_TENSOR)
+        c->tied = !has_head;
+    else if (facts->arch->tie == TIE_RULE_ALWAYS)
+        c->tied = !(facts->has_tie && !facts->tie && has_head);
+    else
+        c->tied = facts->tie;
+}
+
+static float embed_multiplier(const model_config *c, const config_facts *facts) {
+    float root = (float)sqrt((double)c->hidden_size);
+    switch (facts->arch->embed) {
+    case EMBED_PLAIN:
+        return 0.0f;
+    case EMBED_SQRT_HIDDEN:
+        return root;
+    case EMBED_SQRT_HIDDEN_BF16:
+        return facts->is_gguf ? root : mica_round_to(root, MICA_BF16);
+    }
+    return 0.0f;
+}
+
+mica_status mica_config_settle(model_config *c, const config_facts *facts,
+                               const weight_store *weights, char *warning, size_t n_warning,
+                               mica_error *err) {
+    mica_status st;
+    if (n_warning) warning[0] = '\0';
+    if ((st = settle_vocab(c, facts, weights, warning, n_warning, err))) return st;
+    if ((st = settle_head_dim(c, facts, weights, err))) return st;
+    if ((st = mica_config_check(c, facts->where, err))) return st;
+    settle_tied(c, facts, weights);
+    double scalar = facts->query_scalar > 0.0 ? facts->query_scalar : (double)c->head_dim;
+    c->attention_scale = (float)(1.0 / sqrt(scalar));
+    c->embed_multiplier = embed_multiplier(c, facts);
+    return MICA_OK;
+}
