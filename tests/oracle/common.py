@@ -14,7 +14,7 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GOLDEN = ROOT / "tests" / "golden"
-N_PROMPT = 48
+N_PROMPT = 40
 N_GREEDY = 12
 
 

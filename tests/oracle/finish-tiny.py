@@ -115,7 +115,7 @@ def main():
     report, bad = {}, []
     for folder in sorted(p for p in args.out.iterdir() if p.is_dir()):
         row = report[folder.name] = finish(folder, args.work / folder.name, forward)
-        for key, value in row.items():
+        for key, value in list(row.items()):
             known = KNOWN.get((folder.name, key.removeprefix("distance_")))
             if key.startswith("distance_") and not value < BOUND:
                 print(f"{folder.name}: {key} {value:.2e}: {known or 'unexplained'}")

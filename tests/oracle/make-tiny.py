@@ -28,6 +28,7 @@ mx.set_default_device(mx.cpu)
 DTYPES = {"f32": mx.float32, "f16": mx.float16, "bf16": mx.bfloat16}
 MODE_DEFAULTS = {"affine": (64, 4), "mxfp4": (32, 4), "nvfp4": (16, 4), "mxfp8": (32, 8)}
 
+
 def model(arch, dtype="bf16", quant=None, shards=1, inv_freq=False, text=False, mlx=None,
           **changes):
     """`mlx` holds config entries for the mlx-lm run only, where it misreads the stored ones."""
@@ -48,27 +49,28 @@ def dense_models():
     theta = {"rope_theta": 5e5}  # mlx-lm's llama does not look into rope_parameters
     tied, untied = {"tie_word_embeddings": True}, {"tie_word_embeddings": False}
     return {
-        "llama-bf16": model("llama", inv_freq=True, **tied),
-        "llama-f16": model("llama", "f16", num_hidden_layers=2, **tied),
+        "llama-bf16": model("llama", inv_freq=True, num_hidden_layers=2, **tied),
+        "llama-f16": model("llama", "f16", num_hidden_layers=1, **tied),
         "llama-f32": model("llama", "f32", num_hidden_layers=1, **untied),
-        "llama-plain": model("llama", num_hidden_layers=2, rope_scaling=None, head_dim=None,
+        "llama-plain": model("llama", num_hidden_layers=1, rope_scaling=None, head_dim=None,
                              num_key_value_heads=4, rms_norm_eps=1e-2, **untied),
-        "llama-sharded": model("llama", shards=2, num_hidden_layers=2, **untied),
+        "llama-sharded": model("llama", shards=2, num_hidden_layers=1, **untied),
         "llama-text": model("llama", text=True, num_hidden_layers=2, vocab_size=tinyvocab.SIZE,
                             eos_token_id=2, bos_token_id=1, **tied),
         "llama-swa": model("swa"),
-        "mistral-bf16": model("mistral", num_hidden_layers=2, mlx=theta),
+        "mistral-bf16": model("mistral", num_hidden_layers=1, mlx=theta),
         "mistral-window": model("mistral", num_hidden_layers=2, sliding_window=8, mlx=theta),
         "qwen2-bf16": model("qwen2"),
         "qwen2-window": model("qwen2", rope_scaling=None, use_sliding_window=True,
-                              sliding_window=8, max_window_layers=2, **untied),
-        "qwen3-bf16": model("qwen3", num_hidden_layers=3),
-        "qwen3-f16": model("qwen3", "f16", num_hidden_layers=2, rms_norm_eps=1e-2, **untied),
+                              sliding_window=8, max_window_layers=1, num_hidden_layers=2,
+                              **untied),
+        "qwen3-bf16": model("qwen3", num_hidden_layers=2),
+        "qwen3-f16": model("qwen3", "f16", num_hidden_layers=1, rms_norm_eps=1e-2, **untied),
         "qwen3-f32": model("qwen3", "f32", num_hidden_layers=1),
         "gemma2-bf16": model("gemma2", sliding_window=8),
         "gemma2-nowindow": model("gemma2", num_hidden_layers=2),
-        "gemma2-types": model("gemma2", num_hidden_layers=3, sliding_window=8,
-                              layer_types=[FULL, SLIDE, SLIDE]),
+        "gemma2-types": model("gemma2", num_hidden_layers=2, sliding_window=8,
+                              layer_types=[FULL, SLIDE]),
         "gemma3-bf16": model("gemma3"),
         "gemma3-f16": model("gemma3", "f16", num_hidden_layers=3, query_pre_attn_scalar=24,
                             rms_norm_eps=1e-3, **untied),
@@ -107,8 +109,10 @@ def quantized_models():
         "llama-q3-g128-f32": model("llama", "f32", affine(3, 128), **llama1),
         "llama-q4-k256": model("llama", quant=affine(4, 64), num_hidden_layers=1, hidden_size=256,
                                intermediate_size=192, tie_word_embeddings=True),
-        "llama-q4-4layer": model("llama", quant=affine(4, 32), tie_word_embeddings=True, **WIDE),
-        "llama-swa-q4": model("swa", quant=affine(4, 32), **WIDE),
+        "llama-q4-2layer": model("llama", quant=affine(4, 32), num_hidden_layers=2,
+                                 tie_word_embeddings=True, **WIDE),
+        "llama-swa-q4": model("swa", quant=affine(4, 32), num_hidden_layers=2,
+                              layer_types=[FULL, SLIDE], **WIDE),
         "llama-mxfp4": model("llama", quant=mode("mxfp4"), tie_word_embeddings=True, **llama1),
         "llama-nvfp4": model("llama", quant=mode("nvfp4"), tie_word_embeddings=True, **llama1),
         "llama-mxfp8": model("llama", quant=mode("mxfp8"), **llama1),
