@@ -1,0 +1,97 @@
+/* rewrite.c: named rewrite rules: a pattern becomes a fused node.
+ *
+ * Each rule is a row: its lever, and a predicate that looks at a root node and builds the
+ * replacement. A pattern matches only if nothing else reads what lies inside it, and is replaced
+ * only if the target has a kernel for the fused node; so switching a rule on never makes a graph
+ * uncompilable. The replacement takes the root's place; the rest becomes dead code.
+ */
+#include "plan/work.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef bool (*match_fn)(const plan_work *w, graph_id root, graph_node *out);
+
+typedef struct rewrite_rule {
+    lever lever;
+    match_fn match;
+} rewrite_rule;
+
+/* The node at `id` if it is a live `op` that one node reads; else NULL. */
+static const graph_node *inner(const plan_work *w, graph_id id, graph_op op) {
+    const graph_node *n = &w->nodes[id];
+    return n->op == op && w->n_users[id] == 1 ? n : NULL;
+}
+
+/* mul(act(matmul(x, gate)), matmul(x, up)), with the product in this order. */
+static bool match_glu_order(const plan_work *w, const graph_node *root, int act_src,
+                            graph_op act_op, glu_act act, graph_node *out) {
+    const graph_node *a = inner(w, root->src[act_src], act_op);
+    const graph_node *up = inner(w, root->src[1 - act_src], OP_MATMUL);
+    const graph_node *gate = a ? inner(w, a->src[0], OP_MATMUL) : NULL;
+    if (!up || !gate || up->src[0] != gate->src[0]) return false;
+    /* The fused kernel rounds each intermediate to one dtype, as the composition does. */
+    mica_dtype t = root->type.dtype;
+    if (a->type.dtype != t || up->type.dtype != t || gate->type.dtype != t) return false;
+    *out = *root;
+    out->op = OP_GLU_MATMUL;
+    out->n_src = 3;
+    out->src[0] = up->src[0];
+    out->src[1] = gate->src[1];
+    out->src[2] = up->src[1];
+    memset(&out->attr, 0, sizeof(out->attr));
+    out->attr.glu.act = act;
+    if (!out->name) out->name = up->name;
+    return true;
+}
+
+static bool match_glu(const plan_work *w, graph_id id, graph_op act_op, glu_act act,
+                      graph_node *out) {
+    const graph_node *root = &w->nodes[id];
+    if (root->op != OP_MUL) return false;
+    return match_glu_order(w, root, 0, act_op, act, out) ||
+           match_glu_order(w, root, 1, act_op, act, out);
+}
+
+static bool match_swiglu(const plan_work *w, graph_id id, graph_node *out) {
+    return match_glu(w, id, OP_SILU, GLU_SILU, out);
+}
+
+static bool match_geglu(const plan_work *w, graph_id id, graph_node *out) {
+    return match_glu(w, id, OP_GELU_TANH, GLU_GELU_TANH, out) ||
+           match_glu(w, id, OP_GELU, GLU_GELU, out);
+}
+
+static const rewrite_rule rules[] = {
+    {LEVER_SWIGLU, match_swiglu},
+    {LEVER_GEGLU, match_geglu},
+};
+
+static bool target_takes(const plan_work *w, const graph_node *node) {
+    plan_step step;
+    mica_plan_fill_step(w, node, &step);
+    return w->p->target->choose(w->p->target->self, &step, w->p->bound, NULL) == MICA_OK;
+}
+
+void mica_plan_rewrite(plan_work *w) {
+    for (size_t r = 0; r < sizeof(rules) / sizeof(rules[0]); r++) {
+        const char *name = mica_levers[rules[r].lever].name;
+        if (!mica_lever_on(w->options->levers, rules[r].lever)) {
+            mica_plan_note(w, "rewrite %s: off", name);
+            continue;
+        }
+        int32_t n_fired = 0, n_refused = 0;
+        for (int32_t id = 0; id < w->n_nodes; id++) {
+            graph_node fused;
+            if (!w->live[id] || !rules[r].match(w, id, &fused)) continue;
+            if (!target_takes(w, &fused)) {
+                n_refused++;
+                continue;
+            }
+            w->nodes[id] = fused;
+            n_fired++;
+        }
+        mica_plan_note(w, "rewrite %s: %" PRId32 " fused, %" PRId32 " without a kernel", name,
+                       n_fired, n_refused);
+    }
+}
