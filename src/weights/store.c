@@ -293,8 +293,9 @@ bool mica_weights_has(const weight_store *store, const char *name) {
 
 int64_t mica_weights_rows(const weight_store *store, const char *path) {
     const weight_entry *entry = mica_store_find(store, path, ".weight");
-    if (!entry || entry->tensor->n_dims < 2) return -1;
-    return (int64_t)entry->tensor->dim[entry->tensor->n_dims - 2];
+    if (!entry || entry->tensor->n_dims < 1) return -1;
+    int n_dims = entry->tensor->n_dims;
+    return (int64_t)entry->tensor->dim[n_dims < 2 ? 0 : n_dims - 2];
 }
 
 void mica_weights_drop(weight_store *store, const char *prefix) {

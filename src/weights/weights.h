@@ -140,7 +140,7 @@ mica_status mica_weights_matrix(weight_store *store, const char *path, int64_t n
 mica_status mica_weights_vector(weight_store *store, const char *name, int64_t n,
                                 const weight_vector **out, mica_error *err);
 bool mica_weights_has(const weight_store *store, const char *name); /* full canonical name */
-/* Rows of path.weight or -1; geometry checks before anything is taken. */
+/* Rows of path.weight (entries of a vector) or -1; geometry checks before anything is taken. */
 int64_t mica_weights_rows(const weight_store *store, const char *path);
 /* Marks every tensor that starts with `prefix` as deliberately unused. */
 void mica_weights_drop(weight_store *store, const char *prefix);
