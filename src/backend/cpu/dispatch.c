@@ -9,21 +9,29 @@
 #include "backend/cpu/kernel_family.h"
 
 MICA_DECLARE_KERNELS(attention_ref);
+MICA_DECLARE_KERNELS(attention_rows_ref);
+MICA_DECLARE_KERNELS(delta_ref);
 MICA_DECLARE_KERNELS(elementwise_ref);
 MICA_DECLARE_KERNELS(embed_ref);
 MICA_DECLARE_KERNELS(glu_ref);
 MICA_DECLARE_KERNELS(matmul_ref);
+MICA_DECLARE_KERNELS(moe_ref);
 MICA_DECLARE_KERNELS(norm_ref);
 MICA_DECLARE_KERNELS(rope_ref);
+MICA_DECLARE_KERNELS(train_ref);
 
 static const kernel_family ref_families[] = {
     {mica_kernels_attention_ref, &mica_n_kernels_attention_ref},
+    {mica_kernels_attention_rows_ref, &mica_n_kernels_attention_rows_ref},
+    {mica_kernels_delta_ref, &mica_n_kernels_delta_ref},
     {mica_kernels_elementwise_ref, &mica_n_kernels_elementwise_ref},
     {mica_kernels_embed_ref, &mica_n_kernels_embed_ref},
     {mica_kernels_glu_ref, &mica_n_kernels_glu_ref},
     {mica_kernels_matmul_ref, &mica_n_kernels_matmul_ref},
+    {mica_kernels_moe_ref, &mica_n_kernels_moe_ref},
     {mica_kernels_norm_ref, &mica_n_kernels_norm_ref},
     {mica_kernels_rope_ref, &mica_n_kernels_rope_ref},
+    {mica_kernels_train_ref, &mica_n_kernels_train_ref},
 };
 
 /* The highest ISA that a mask lets through, and those of the same architecture below it. */

@@ -1,0 +1,173 @@
+/* moe.c: mixture of experts: which experts a row uses, their products, and the sum.
+ *
+ * TOP_K: the k largest scores of a row, descending, ties to the lower index; NaN counts as lowest.
+ * TOP_K_WEIGHTS: softmax over all experts before the choice, or over the k chosen scores after it;
+ * then divided by their sum if `normalize`, then times `factor`; rT after each step, the softmax
+ * itself in f32.
+ * EXPERT_GROUPS: [n_experts + 1] offsets, then the pairs (row * k + slot) grouped by expert, in
+ * ascending order within one. EXPERT_MATMUL: pair p takes row p of x, or p / k when x has one row
+ * a token. EXPERT_COMBINE: out[r] = sum over slots, ascending, of rT(y * weight), in f32, one rT.
+ * Units: a row, the whole list, one output column.
+ * Profile: exact. Source: docs/models.md 1.7, 11.4, 12; docs/numerics.md 2.5.
+ */
+#include <math.h>
+
+#include "backend/cpu/lanes.h"
+#include "backend/cpu/operand.h"
+#include "backend/cpu/scalar_math.h"
+
+static bool is_taken(const int32_t *idx, int64_t n, int64_t e) {
+    for (int64_t j = 0; j < n; j++)
+        if (idx[j] == e) return true;
+    return false;
+}
+
+static float order_key(const kernel_operand *scores, int64_t at) {
+    float s = operand_load(scores, at);
+    return isnan(s) ? -INFINITY : s;
+}
+
+static void run_top_k(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    const kernel_operand *scores = &call->src[0];
+    int64_t k = operand_width(&call->out), n = operand_width(scores), step = operand_step(scores);
+    for (int64_t r = begin; r < end; r++) {
+        int32_t *idx = operand_ptr(&call->out, operand_row(&call->out, r));
+        int64_t off = operand_row(scores, r);
+        for (int64_t j = 0; j < k; j++) {
+            int64_t best = -1;
+            for (int64_t e = 0; e < n; e++) {
+                if (is_taken(idx, j, e)) continue;
+                if (best < 0 ||
+                    order_key(scores, off + e * step) > order_key(scores, off + best * step))
+                    best = e;
+            }
+            idx[j] = (int32_t)best;
+        }
+    }
+}
+
+/* p[0..n) becomes its softmax. */
+static void softmax(float *p, int64_t n) {
+    float max = -INFINITY;
+    for (int64_t i = 0; i < n; i++)
+        if (p[i] > max) max = p[i];
+    for (int64_t i = 0; i < n; i++)
+        p[i] = exp_f32(p[i] - max);
+    float sum = lanes_sum(p, n);
+    for (int64_t i = 0; i < n; i++)
+        p[i] = p[i] / sum;
+}
+
+static size_t scratch_scores(const kernel_call *call) {
+    int64_t n = operand_width(&call->src[0]) + operand_width(&call->out);
+    return sizeof(float) * (size_t)n;
+}
+
+static void run_top_k_weights(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+    const kernel_operand *scores = &call->src[0], *out = &call->out;
+    int64_t n = operand_width(scores), k = operand_width(out);
+    mica_dtype t = out->dtype;
+    float *all = scratch, *kept = all + n;
+    for (int64_t r = begin; r < end; r++) {
+        const int32_t *idx = operand_ptr(&call->src[1], operand_row(&call->src[1], r));
+        operand_load_row(scores, r, all);
+        if (call->attr->top_k.softmax_before) softmax(all, n);
+        for (int64_t j = 0; j < k; j++)
+            kept[j] = all[idx[j]];
+        if (!call->attr->top_k.softmax_before) softmax(kept, k);
+        float sum = 0.0f;
+        for (int64_t j = 0; j < k; j++) {
+            kept[j] = mica_round_to(kept[j], t);
+            sum += kept[j];
+        }
+        sum = mica_round_to(sum, t);
+        for (int64_t j = 0; j < k; j++) {
+            if (call->attr->top_k.normalize) kept[j] = mica_round_to(kept[j] / sum, t);
+            kept[j] = kept[j] * mica_round_to(call->attr->top_k.factor, t);
+        }
+        operand_store_row(out, r, 0, k, kept);
+    }
+}
+
+static int64_t n_units_one(const kernel_call *call) {
+    (void)call;
+    return 1;
+}
+
+static void run_expert_groups(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    const kernel_operand *idx = &call->src[0];
+    int64_t n_experts = call->attr->experts.n_experts, k = operand_width(idx);
+    int32_t *offsets = call->out.data, *pairs = offsets + n_experts + 1;
+    if (begin == end) return;
+    int32_t n = 0;
+    for (int64_t e = 0; e < n_experts; e++) {
+        offsets[e] = n;
+        for (int64_t r = 0; r < idx->dim[0]; r++) {
+            const int32_t *row = operand_ptr(idx, operand_row(idx, r));
+            for (int64_t j = 0; j < k; j++)
+                if (row[j] == e) pairs[n++] = (int32_t)(r * k + j);
+        }
+    }
+    offsets[n_experts] = n;
+}
+
+static int64_t n_units_columns(const kernel_call *call) { return operand_width(&call->out); }
+
+static size_t scratch_two_rows(const kernel_call *call) {
+    return 2 * sizeof(float) * (size_t)operand_width(&call->src[0]);
+}
+
+static void run_expert_matmul(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+    const kernel_operand *x = &call->src[0], *out = &call->out;
+    const int32_t *offsets = operand_i32(&call->src[2]);
+    int64_t n_experts = call->attr->experts.n_experts, k = call->attr->experts.k;
+    const int32_t *pairs = offsets + n_experts + 1;
+    int64_t n_in = operand_width(x), n_out = operand_width(out);
+    bool shared = x->dim[0] != out->dim[0]; /* one row of x for all k experts of a token */
+    float *w_row = scratch, *x_row = w_row + n_in;
+    for (int64_t o = begin; o < end; o++) {
+        for (int64_t e = 0; e < n_experts; e++) {
+            if (offsets[e] == offsets[e + 1]) continue;
+            operand_weight_row(&call->src[1], e * n_out + o, w_row);
+            for (int32_t i = offsets[e]; i < offsets[e + 1]; i++) {
+                operand_load_row(x, shared ? pairs[i] / k : pairs[i], x_row);
+                float sum = lanes_dot(x_row, w_row, n_in);
+                operand_store_row(out, pairs[i], o, 1, &sum);
+            }
+        }
+    }
+}
+
+static void run_expert_combine(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    const kernel_operand *y = &call->src[0], *weights = &call->src[1], *out = &call->out;
+    int64_t n = operand_width(out), k = operand_width(weights);
+    for (int64_t r = begin; r < end; r++) {
+        int64_t w_off = operand_row(weights, r);
+        for (int64_t i = 0; i < n; i++) {
+            float sum = 0.0f;
+            for (int64_t j = 0; j < k; j++) {
+                float w = operand_load(weights, w_off + j * operand_step(weights));
+                float v = operand_load(y, operand_row(y, r * k + j) + i * operand_step(y));
+                sum += mica_round_to(v * w, out->dtype);
+            }
+            operand_store_row(out, r, i, 1, &sum);
+        }
+    }
+}
+
+MICA_DECLARE_KERNELS(moe_ref);
+const cpu_kernel mica_kernels_moe_ref[] = {
+    {"top_k_ref", OP_TOP_K, ISA_REF, declines_none, n_units_rows, run_top_k, NULL},
+    {"top_k_weights_ref", OP_TOP_K_WEIGHTS, ISA_REF, declines_none, n_units_rows, run_top_k_weights,
+     scratch_scores},
+    {"expert_groups_ref", OP_EXPERT_GROUPS, ISA_REF, declines_none, n_units_one, run_expert_groups,
+     NULL},
+    {"expert_matmul_ref", OP_EXPERT_MATMUL, ISA_REF, declines_none, n_units_columns,
+     run_expert_matmul, scratch_two_rows},
+    {"expert_combine_ref", OP_EXPERT_COMBINE, ISA_REF, declines_none, n_units_rows,
+     run_expert_combine, NULL},
+};
+const int mica_n_kernels_moe_ref = 5;
