@@ -22,7 +22,8 @@ void mica_pool_run(mica_pool *pool, mica_pool_fn fn, void *arg);
  * by any thread is visible to every thread after it. */
 void mica_pool_barrier(mica_pool *pool, int thread);
 
-/* The least of the cores in the affinity mask and the cgroup quota rounded up; at least 1. */
+/* The least of the physical cores in the affinity mask and the cgroup quota rounded up; at least 1.
+ */
 int mica_default_threads(void);
 
 #endif
