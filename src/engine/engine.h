@@ -19,13 +19,16 @@ typedef struct engine_options {
     int n_threads;             /* 0: default */
     int64_t max_context;       /* 0: the model's */
     int32_t chunk;             /* prompt rows a step; 0: 512 */
-    int32_t max_logits;        /* logits rows a step; 0: 1 */
+    int32_t max_logits;        /* logits rows a step, and rows a step when all are wanted; 0: 1 */
+    int32_t max_seqs;          /* sequences at full length for which there is room; 0: 1 */
     const char *const *levers; /* "NAME=on" ... */
     int n_levers;
     const char *cpu_mask; /* NULL: MICA_CPU */
     model_options model;
 } engine_options;
 
+/* MICA_E_INVALID: a dtype without exact, or a number out of its bounds. MICA_E_LIMIT: a context
+ * longer than the model's. */
 mica_status mica_engine_open(engine **out, const char *path, const engine_options *options,
                              mica_error *err);
 void mica_engine_close(engine *e);
@@ -42,8 +45,10 @@ void mica_session_free(session *s);
 int64_t mica_session_length(const session *s);
 /* The token log: ids and roles of all committed rows. */
 const int32_t *mica_session_tokens(const session *s, int64_t *n);
+row_role mica_session_role(const session *s, int64_t pos); /* of a row of the log */
 
-/* Called with logits row i (of the ids given to eval), f32 [vocab]; not MICA_OK stops. */
+/* Called with logits row i (of the ids given to eval), f32 [vocab], before its step is committed;
+ * not MICA_OK stops and the step is as if it had not been. */
 typedef mica_status (*logits_fn)(void *user, int64_t i, const float *logits, mica_error *err);
 
 typedef struct eval_options {
@@ -107,6 +112,7 @@ typedef struct generate_options {
     bool ignore_eos;
     const int32_t *extra_eos; /* besides the model's: what the tokenizer knows */
     int32_t n_extra_eos;
+    bool logprobs; /* else on_token gets NaN, which is cheaper */
     /* A generated token (not called for the end token). false stops (FINISH_CANCELLED). */
     bool (*on_token)(void *user, int32_t id, float logprob);
     bool (*on_progress)(void *user, int64_t done, int64_t total); /* prefill; may be NULL */

@@ -1,0 +1,181 @@
+/* engine.c: opening a model for running: profile, graph, one plan a role, cache.
+ *
+ * Everything that a step needs is made here, at its largest size, so that steps allocate nothing.
+ * The exact profile keeps the activations' own dtype (or the one asked for) and one plan for both
+ * roles. The fast profile computes in f32 with a 16-bit cache and has a plan for each role; the
+ * decode plan's bounds are small, and so is its arena.
+ */
+#include "engine/runtime.h"
+
+#include "base/clock.h"
+
+enum {
+    DEFAULT_CHUNK = 512,
+    MAX_CHUNK = 65536,
+    DECODE_ROWS = 16, /* a few sequences, or a draft to verify */
+    MAX_SEQS = 1024,
+    UNKNOWN_CONTEXT = 4096 /* when the file does not say */
+};
+
+static mica_status check_number(const char *name, int64_t value, int64_t most, mica_error *err) {
+    if (value >= 0 && value <= most) return MICA_OK;
+    return mica_fail(err, MICA_E_INVALID,
+                     "%s is %lld; it must be from 1 to %lld, or 0 for the default", name,
+                     (long long)value, (long long)most);
+}
+
+static mica_status check_options(const engine_options *o, mica_error *err) {
+    mica_status st;
+    if (o->has_dtype && !o->exact)
+        return mica_fail(err, MICA_E_INVALID,
+                         "a dtype can be chosen in the exact profile only: add --exact, or drop "
+                         "--dtype");
+    if (o->has_dtype && !mica_dtype_is_float(o->dtype))
+        return mica_fail(err, MICA_E_INVALID, "activations cannot be %s; use f32, bf16 or f16",
+                         mica_dtype_name(o->dtype));
+    if ((st = check_number("chunk", o->chunk, MAX_CHUNK, err))) return st;
+    if ((st = check_number("max_logits", o->max_logits, MAX_CHUNK, err))) return st;
+    if ((st = check_number("max_seqs", o->max_seqs, MAX_SEQS, err))) return st;
+    return check_number("the context", o->max_context, INT32_MAX / 2, err);
+}
+
+static mica_status set_sizes(engine *e, const engine_options *o, mica_error *err) {
+    int64_t of_model = mica_model_config(e->model)->max_positions;
+    if (of_model <= 0) of_model = UNKNOWN_CONTEXT;
+    if (of_model > INT32_MAX / 2) of_model = INT32_MAX / 2;
+    if (o->max_context > of_model)
+        return mica_fail(err, MICA_E_LIMIT, "a context of %lld is more than the model's %lld",
+                         (long long)o->max_context, (long long)of_model);
+    e->max_context = o->max_context ? o->max_context : of_model;
+    e->table_length = (e->max_context + KV_BLOCK - 1) / KV_BLOCK;
+    e->max_seqs = o->max_seqs ? o->max_seqs : 1;
+    e->max_logits = o->max_logits ? o->max_logits : 1;
+    e->chunk = o->chunk ? o->chunk : DEFAULT_CHUNK;
+    if (e->chunk > e->max_context) e->chunk = (int32_t)e->max_context;
+    return MICA_OK;
+}
+
+static model_build_options build_options(const engine *e, const engine_options *o) {
+    mica_dtype own = mica_model_config(e->model)->dtype;
+    model_build_options b = {.n_blocks = e->table_length};
+    b.force_dtype = o->has_dtype || !o->exact;
+    b.dtype = !o->exact ? MICA_F32 : o->has_dtype ? o->dtype : own;
+    b.cache_dtype = o->exact ? b.dtype : own == MICA_F16 ? MICA_F16 : MICA_BF16;
+    return b;
+}
+
+/* What promotion makes of the keys and values; exact caches store them unrounded. */
+static mica_dtype written_dtype(const graph *g, mica_dtype dtype) {
+    for (int32_t i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i].op == OP_KV_WRITE)
+            for (int k = 1; k <= 2; k++)
+                dtype = mica_dtype_promote(dtype, g->nodes[g->nodes[i].src[k]].type.dtype);
+    return dtype;
+}
+
+static mica_status build_graph(engine *e, const engine_options *o, mica_error *err) {
+    model_build_options b = build_options(e, o);
+    mica_status st = mica_model_build(e->model, &b, &e->graph, err);
+    if (st) return st;
+    e->has_graph = true;
+    mica_dtype written = written_dtype(&e->graph.g, b.dtype);
+    if (!o->exact || written == b.cache_dtype) return MICA_OK;
+    mica_model_graph_deinit(&e->graph);
+    e->has_graph = false;
+    b.cache_dtype = written;
+    if ((st = mica_model_build(e->model, &b, &e->graph, err))) return st;
+    e->has_graph = true;
+    return MICA_OK;
+}
+
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static mica_status make_runner(engine *e, lever_set levers, int64_t n_rows, mica_error *err) {
+    plan_options p = {.levers = levers};
+    p.bound[GRAPH_FIXED] = 1;
+    p.bound[GRAPH_ROWS] = most(n_rows, e->max_seqs);
+    p.bound[GRAPH_LOGITS] = least(most(e->max_logits, e->max_seqs), p.bound[GRAPH_ROWS]);
+    p.bound[GRAPH_SEQS] = e->max_seqs;
+    return mica_runner_init(&e->runners[e->n_runners++], e, &p, err);
+}
+
+static mica_status make_runners(engine *e, const engine_options *o, mica_error *err) {
+    lever_set levers = o->exact ? mica_levers_exact() : mica_levers_fast();
+    mica_status st;
+    for (int i = 0; i < o->n_levers; i++)
+        if ((st = mica_lever_switch(&levers, o->levers[i], err))) return st;
+    if ((st = make_runner(e, levers, e->chunk, err)) || o->exact) return st;
+    return make_runner(e, levers, least(DECODE_ROWS, e->max_context), err);
+}
+
+static mica_status make_pool(engine *e, mica_error *err) {
+    const model_graph *mg = &e->graph;
+    kv_layer_spec layers[MODEL_MAX_LAYERS];
+    for (int i = 0; i < mg->n_caches; i++)
+        layers[i] = (kv_layer_spec){mg->caches[i].group, mg->caches[i].layout};
+    int64_t max_rows = 0;
+    for (int i = 0; i < e->n_runners; i++)
+        max_rows = most(max_rows, e->runners[i].plan->bound[GRAPH_ROWS]);
+    const kv_pool_spec spec = {.windows = mg->windows,
+                               .n_groups = mg->n_groups,
+                               .layers = layers,
+                               .n_layers = mg->n_caches,
+                               .max_positions = e->max_context,
+                               .max_rows = least(max_rows, e->max_context),
+                               .max_seqs = e->max_seqs,
+                               .state_bytes = mg->state_bytes};
+    mica_status st = mica_kv_pool_new(&e->pool, &spec, err);
+    if (st) return st;
+    for (int i = 0; i < mg->n_caches; i++)
+        e->caches[i] = mica_kv_pool_base(e->pool, i);
+    return MICA_OK;
+}
+
+mica_status mica_engine_open(engine **out, const char *path, const engine_options *options,
+                             mica_error *err) {
+    double start = mica_now_s();
+    mica_status st = check_options(options, err);
+    if (st) return st;
+    engine *e = mica_calloc(1, sizeof(*e));
+    if (!e) return mica_fail(err, MICA_E_NOMEM, "%s: out of memory", path);
+    mica_arena_init(&e->memory, 0);
+    if ((st = mica_cpu_new(&e->backend, options->n_threads, options->cpu_mask, err))) goto out;
+    if ((st = mica_model_load(&e->model, path, &options->model, err))) goto out;
+    if ((st = set_sizes(e, options, err))) goto out;
+    if ((st = build_graph(e, options, err))) goto out;
+    if ((st = make_runners(e, options, err))) goto out;
+    if ((st = make_pool(e, err))) goto out;
+    e->load_s = mica_now_s() - start;
+    *out = e;
+    e = NULL;
+out:
+    mica_engine_close(e);
+    return st;
+}
+
+void mica_engine_close(engine *e) {
+    if (!e) return;
+    mica_kv_pool_free(e->pool);
+    for (int i = 0; i < e->n_runners; i++)
+        mica_runner_deinit(&e->runners[i]);
+    if (e->has_graph) mica_model_graph_deinit(&e->graph);
+    mica_model_close(e->model);
+    mica_cpu_free(e->backend);
+    mica_arena_deinit(&e->memory);
+    mica_free(e);
+}
+
+const model *mica_engine_model(const engine *e) { return e->model; }
+
+int64_t mica_engine_max_context(const engine *e) { return e->max_context; }
+
+int64_t mica_engine_vocab_size(const engine *e) { return e->vocab_size; }
+
+cpu_backend *mica_engine_backend(const engine *e) { return e->backend; }
+
+const plan *mica_engine_plan(const engine *e, row_role role) {
+    return e->runners[e->n_runners > 1 ? role : 0].plan;
+}
+
+double mica_engine_load_s(const engine *e) { return e->load_s; }

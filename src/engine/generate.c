@@ -1,0 +1,170 @@
+/* generate.c: from a prompt to generated ids.
+ *
+ * A token is sampled inside the step that computes its logits, before the step is committed: when
+ * sampling fails, the step has not happened. The session's log then holds the prompt and all
+ * generated ids but the last, which no step has run. Token by token nothing is allocated.
+ */
+#include "engine/runtime.h"
+
+#include <math.h>
+
+#include "base/clock.h"
+
+typedef struct generation {
+    session *session;
+    sampler *sampler;
+    const generate_options *options;
+    int64_t start; /* positions before the rows of the running eval */
+    uint64_t step; /* index of the token to be sampled */
+    int32_t id;    /* the latest sampled */
+    float logprob;
+    double first_s, last_s; /* when the first and the latest token were there */
+} generation;
+
+void mica_generate_defaults(generate_options *options) {
+    *options = (generate_options){.max_tokens = 256};
+    mica_sampler_defaults(&options->sampler);
+}
+
+const char *mica_finish_name(finish_reason r) {
+    static const char *const names[] = {"stop", "length", "context", "cancelled"};
+    return names[r];
+}
+
+void mica_generate_result_deinit(generate_result *r) {
+    mica_free(r->ids);
+    r->ids = NULL;
+    r->n_ids = 0;
+}
+
+/* Logits of row i of the running eval: its history ends with that row. */
+static mica_status on_logits(void *user, int64_t i, const float *logits, mica_error *err) {
+    generation *g = user;
+    g->logprob = NAN;
+    return mica_sampler_sample(g->sampler, logits, g->session->tokens, g->start + i + 1, g->step,
+                               &g->id, g->options->logprobs ? &g->logprob : NULL, err);
+}
+
+static bool on_progress(void *user, int64_t done, int64_t total) {
+    const generate_options *o = ((generation *)user)->options;
+    return !o->on_progress || o->on_progress(o->user, done, total);
+}
+
+static mica_status run_rows(generation *g, const int32_t *ids, int64_t n, row_role role,
+                            mica_error *err) {
+    session *s = g->session;
+    g->start = mica_session_length(s);
+    bool is_prompt = role == ROLE_PROMPT;
+    const eval_options eval = {.role = role,
+                               .n_prompt = is_prompt ? g->start + n : s->n_prompt,
+                               .on_logits = g->options->max_tokens ? on_logits : NULL,
+                               .on_progress = is_prompt ? on_progress : NULL,
+                               .user = g};
+    mica_status st = mica_session_eval(s, ids, n, &eval, err);
+    g->last_s = mica_now_s();
+    return st;
+}
+
+static bool is_end(const generation *g, int32_t id) {
+    const generate_options *o = g->options;
+    const model_config *config = mica_model_config(g->session->engine->model);
+    if (o->ignore_eos) return false;
+    for (int i = 0; i < config->n_eos; i++)
+        if (config->eos_ids[i] == id) return true;
+    for (int32_t i = 0; i < o->n_extra_eos; i++)
+        if (o->extra_eos[i] == id) return true;
+    return false;
+}
+
+/* Tokens from the one that the prompt's last row gave. */
+static mica_status run_tokens(generation *g, generate_result *r, mica_error *err) {
+    const generate_options *o = g->options;
+    session *s = g->session;
+    int64_t *n_generated = &r->stats.generated_tokens;
+    for (;;) {
+        ++*n_generated;
+        r->reason = FINISH_STOP;
+        if (is_end(g, g->id)) return MICA_OK;
+        r->ids[r->n_ids++] = g->id;
+        r->reason = FINISH_CANCELLED;
+        if (o->on_token && !o->on_token(o->user, g->id, g->logprob)) return MICA_OK;
+        r->reason = FINISH_LENGTH;
+        if (*n_generated == o->max_tokens) return MICA_OK;
+        r->reason = FINISH_CONTEXT;
+        if (mica_session_length(s) == s->engine->max_context) return MICA_OK;
+        g->step++;
+        mica_status st = run_rows(g, &g->id, 1, ROLE_DECODE, err);
+        if (st) return st;
+    }
+}
+
+static void fill_stats(const generation *g, double start_s, int64_t n_prompt, generate_stats *s) {
+    engine *e = g->session->engine;
+    int64_t n = s->generated_tokens;
+    s->prompt_tokens = n_prompt;
+    s->load_s = e->load_s;
+    s->ttft_s = s->prefill_s = g->first_s - start_s;
+    s->prefill_tps = (double)n_prompt / s->prefill_s;
+    s->decode_s = n ? g->last_s - g->first_s : 0;
+    s->decode_tps = n > 1 ? (double)(n - 1) / s->decode_s : (double)NAN;
+    s->bytes_per_token = mica_engine_bytes_per_token(e, mica_session_length(g->session));
+    s->achieved_gbps = (double)s->bytes_per_token * s->decode_tps / 1e9;
+    s->peak_rss_bytes = mica_peak_rss_bytes();
+}
+
+static mica_status check_request(const session *s, int64_t n_prompt, const generate_options *o,
+                                 mica_error *err) {
+    int64_t length = mica_session_length(s), max = s->engine->max_context;
+    if (n_prompt <= 0)
+        return mica_fail(err, MICA_E_INVALID, "the prompt is empty: there is nothing to continue");
+    if (o->max_tokens < 0)
+        return mica_fail(err, MICA_E_INVALID, "max_tokens is %lld; it must be 0 or more",
+                         (long long)o->max_tokens);
+    if (n_prompt > max - length)
+        return mica_fail(err, MICA_E_LIMIT,
+                         "the prompt of %lld tokens does not fit: %lld of the context of %lld are "
+                         "free",
+                         (long long)n_prompt, (long long)(max - length), (long long)max);
+    return MICA_OK;
+}
+
+/* The prompt, then the tokens. A cancelled prompt is a result, not an error. */
+static mica_status run_all(generation *g, const int32_t *prompt, int64_t n_prompt,
+                           generate_result *r, mica_error *err) {
+    mica_status st = run_rows(g, prompt, n_prompt, ROLE_PROMPT, err);
+    g->first_s = g->last_s;
+    if (st == MICA_E_CANCELLED) {
+        mica_error_clear(err);
+        r->reason = FINISH_CANCELLED;
+        return MICA_OK;
+    }
+    r->reason = FINISH_LENGTH;
+    if (st || !g->options->max_tokens) return st;
+    return run_tokens(g, r, err);
+}
+
+mica_status mica_generate(session *s, const int32_t *prompt, int64_t n_prompt,
+                          const generate_options *options, generate_result *out, mica_error *err) {
+    double start_s = mica_now_s();
+    mica_status st = check_request(s, n_prompt, options, err);
+    if (st) return st;
+    generate_result r = {0};
+    generation g = {.session = s, .options = options};
+    int64_t room = s->engine->max_context - mica_session_length(s) - n_prompt + 1;
+    if (room > options->max_tokens) room = options->max_tokens;
+    r.ids = mica_calloc((size_t)room, sizeof(*r.ids));
+    if (!r.ids) {
+        st = mica_fail(err, MICA_E_NOMEM, "out of memory for %lld tokens", (long long)room);
+        goto out;
+    }
+    if ((st = mica_sampler_new(&g.sampler, &options->sampler, s->engine->vocab_size, err)))
+        goto out;
+    if ((st = run_all(&g, prompt, n_prompt, &r, err))) goto out;
+    fill_stats(&g, start_s, n_prompt, &r.stats);
+    *out = r;
+    r.ids = NULL;
+out:
+    mica_sampler_free(g.sampler);
+    mica_generate_result_deinit(&r);
+    return st;
+}

@@ -1,0 +1,117 @@
+/* runner.c: one compiled plan with its executor and the input arrays of a step.
+ *
+ * Arrays are as large as the plan's bounds allow and are bound to the graph's input slots once;
+ * a step only changes what they hold.
+ */
+#include "engine/runtime.h"
+
+/* An array of n elements of `bytes` each, bound to input `slot`; nothing when the model has no such
+ * input. */
+static mica_status bind_array(runner *r, engine *e, int32_t slot, int64_t n, size_t bytes,
+                              void *out, mica_error *err) {
+    void *array = NULL;
+    if (slot >= 0) {
+        array = mica_arena_calloc(&e->memory, (size_t)n, bytes);
+        if (!array)
+            return mica_fail(err, MICA_E_NOMEM, "out of memory for the input arrays of a step");
+        r->arrays[slot] = array;
+    }
+    *(void **)out = array;
+    return MICA_OK;
+}
+
+static mica_status bind_rows(runner *r, engine *e, mica_error *err) {
+    const model_graph *mg = &e->graph;
+    const int64_t *bound = r->plan->bound;
+    const struct {
+        int32_t slot;
+        int64_t n;
+        int32_t **out;
+    } rows[] = {
+        {mg->tokens, bound[GRAPH_ROWS], &r->tokens},
+        {mg->positions, bound[GRAPH_ROWS], &r->positions},
+        {mg->row_seq, bound[GRAPH_ROWS], &r->row_seq},
+        {mg->span_lo, bound[GRAPH_ROWS], &r->span_lo},
+        {mg->span_hi, bound[GRAPH_ROWS], &r->span_hi},
+        {mg->logits_rows, bound[GRAPH_LOGITS], &r->logits_rows},
+    };
+    mica_status st = MICA_OK;
+    for (size_t i = 0; !st && i < sizeof(rows) / sizeof(*rows); i++)
+        st = bind_array(r, e, rows[i].slot, rows[i].n, sizeof(int32_t), rows[i].out, err);
+    return st;
+}
+
+static mica_status bind_groups(runner *r, engine *e, mica_error *err) {
+    const model_graph *mg = &e->graph;
+    const int64_t *bound = r->plan->bound;
+    mica_status st = MICA_OK;
+    for (int g = 0; !st && g < mg->n_groups; g++) {
+        st = bind_array(r, e, mg->block_table[g], bound[GRAPH_SEQS] * e->table_length,
+                        sizeof(int32_t), &r->tables[g], err);
+        if (!st)
+            st = bind_array(r, e, mg->slots[g], bound[GRAPH_ROWS], sizeof(int32_t), &r->slots[g],
+                            err);
+    }
+    for (int i = 0; !st && i < 2; i++) {
+        int32_t slot = mg->rope_periods[i];
+        if (slot >= 0) r->n_periods[i] = r->plan->inputs[slot].type.dim[1].n;
+        st = bind_array(r, e, slot, bound[GRAPH_ROWS] * r->n_periods[i], sizeof(float),
+                        &r->periods[i], err);
+    }
+    return st;
+}
+
+mica_status mica_runner_init(runner *r, engine *e, const plan_options *options, mica_error *err) {
+    mica_status st =
+        mica_plan_compile(&r->plan, &e->graph.g, mica_cpu_target(e->backend), options, err);
+    if (st) return st;
+    if ((st = mica_cpu_exec_new(&r->exec, e->backend, r->plan, err))) return st;
+    r->arrays = mica_arena_calloc(&e->memory, (size_t)r->plan->n_inputs, sizeof(*r->arrays));
+    if (!r->arrays)
+        return mica_fail(err, MICA_E_NOMEM, "out of memory for the input arrays of a step");
+    if ((st = bind_rows(r, e, err))) return st;
+    if ((st = bind_groups(r, e, err))) return st;
+    const graph_type *logits = &r->plan->outputs[0].type;
+    e->vocab_size = logits->dim[1].n;
+    if (logits->dtype == MICA_F32) return MICA_OK;
+    r->row = mica_arena_calloc(&e->memory, (size_t)e->vocab_size, sizeof(float));
+    return r->row ? MICA_OK : mica_fail(err, MICA_E_NOMEM, "out of memory for a row of logits");
+}
+
+void mica_runner_deinit(runner *r) {
+    mica_cpu_exec_free(r->exec);
+    mica_plan_free(r->plan);
+}
+
+/* A matrix that an earlier step has read (a tied head) costs nothing more: it counts at its first
+ * full reading. */
+static bool is_read_before(const plan *p, int32_t step, const weight_matrix *m) {
+    for (int32_t i = 0; i < step; i++)
+        for (int k = 0; k < p->steps[i].n_src; k++)
+            if (p->steps[i].op != OP_EMBED && p->steps[i].src[k].matrix == m) return true;
+    return false;
+}
+
+static uint64_t weight_bytes(const plan *p) {
+    uint64_t n_bytes = 0;
+    for (int32_t i = 0; i < p->n_steps; i++)
+        for (int k = 0; k < p->steps[i].n_src; k++) {
+            const weight_matrix *m = p->steps[i].src[k].matrix;
+            if (p->steps[i].src[k].space != PLAN_WEIGHT) continue;
+            if (p->steps[i].op == OP_EMBED)
+                n_bytes += mica_weight_bytes(m) / (uint64_t)(m->n_experts * m->n_out);
+            else if (!is_read_before(p, i, m))
+                n_bytes += mica_weight_bytes(m);
+        }
+    return n_bytes;
+}
+
+uint64_t mica_engine_bytes_per_token(engine *e, int64_t length) {
+    uint64_t n_bytes = weight_bytes(mica_engine_runner(e, ROLE_DECODE)->plan);
+    for (int i = 0; i < e->graph.n_caches; i++) {
+        int64_t window = e->graph.windows[e->graph.caches[i].group];
+        int64_t n = window && window < length ? window : length;
+        n_bytes += e->graph.caches[i].layout.block_bytes / KV_BLOCK * (uint64_t)n;
+    }
+    return n_bytes;
+}

@@ -1,0 +1,79 @@
+/* runtime.h: the inside of the engine: what an engine and a session hold, and steps over rows.
+ *
+ * A runner is one compiled plan with its executor and the input arrays of a step, all made when the
+ * engine opens: a step writes into them and allocates nothing. Exact engines have one runner for
+ * both roles, fast ones a runner for each.
+ */
+#ifndef MICA_ENGINE_RUNTIME_H
+#define MICA_ENGINE_RUNTIME_H
+
+#include "engine/engine.h"
+
+typedef struct runner {
+    plan *plan;
+    cpu_exec *exec;
+    void **arrays; /* [n_inputs]: the arrays below by input slot */
+    int32_t *tokens, *positions, *row_seq, *span_lo, *span_hi; /* [rows] */
+    int32_t *logits_rows;                                      /* [logits] */
+    int32_t *tables[MODEL_MAX_GROUPS];                         /* [seqs, table_length] */
+    int32_t *slots[MODEL_MAX_GROUPS];                          /* [rows] */
+    float *periods[2];                                         /* [rows, n_periods]; NULL: none */
+    int64_t n_periods[2];
+    float *row; /* [vocab]: a logits row widened; NULL when the plan gives f32 */
+} runner;
+
+struct engine {
+    model *model;
+    cpu_backend *backend;
+    model_graph graph;
+    bool has_graph;
+    runner runners[2]; /* by row_role; exact: [0] alone */
+    int n_runners;
+    kv_pool *pool;
+    void *caches[MODEL_MAX_LAYERS]; /* bases, in the graph's order */
+    mica_arena memory;              /* input arrays */
+    int64_t max_context, vocab_size, table_length;
+    int32_t chunk, max_logits, max_seqs;
+    double load_s;
+};
+
+struct session {
+    engine *engine;
+    kv_seq *seq;      /* its length is that of the log */
+    int32_t *tokens;  /* [max_context]: the log; behind it the rows of the step in flight */
+    uint8_t *roles;   /* [max_context]: row_role of each */
+    int64_t n_prompt; /* rope tables that depend on the prompt's length */
+};
+
+/* Compiles the engine's graph for one role and allocates the arrays. On failure what was made stays
+ * in *r for mica_runner_deinit. */
+mica_status mica_runner_init(runner *r, engine *e, const plan_options *options, mica_error *err);
+void mica_runner_deinit(runner *r);
+static inline runner *mica_engine_runner(engine *e, row_role role) {
+    return &e->runners[e->n_runners > 1 ? role : 0];
+}
+/* Bytes that a one-row decode step reads: weights once, gathered embedding rows, and the cache of a
+ * sequence of `length` positions. */
+uint64_t mica_engine_bytes_per_token(engine *e, int64_t length);
+
+/* ---- steps (step.c) ---- */
+/* The next n ids of one sequence; logits of the last row, or of all, or of none. */
+typedef enum step_logits { STEP_NO_LOGITS, STEP_LAST_LOGITS, STEP_ALL_LOGITS } step_logits;
+typedef struct step_part {
+    session *session;
+    const int32_t *ids;
+    int64_t n;
+    step_logits logits;
+} step_part;
+typedef mica_status (*step_fn)(void *user, int part, int64_t row, const float *logits,
+                               mica_error *err);
+
+/* MICA_E_INVALID names the first id outside the vocabulary. */
+mica_status mica_step_check_ids(const engine *e, const int32_t *ids, int64_t n, mica_error *err);
+
+/* Runs all parts (each of another session) in one step and commits them; or, whatever fails, leaves
+ * every session as it was. Rows and logits must fit the bounds of the role's plan. */
+mica_status mica_step_run(engine *e, row_role role, const step_part *parts, int n_parts,
+                          step_fn on_logits, void *user, mica_error *err);
+
+#endif
