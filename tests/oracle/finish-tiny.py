@@ -29,6 +29,9 @@ KNOWN = {
     ("gemma2-types", "mlx"): NO_WINDOW,
     ("qwen2-window", "mlx"): NO_WINDOW,
     ("mistral-window", "mlx"): NO_WINDOW,
+    ("gguf-gemma2", "hf-gguf"): "Transformers' GGUF loader takes default softcaps and scale",
+    ("gguf-gemma3", "hf-gguf"): "Transformers' GGUF loader takes the default scale, 256**-0.5",
+    ("gguf-llama3", "hf-gguf"): "Transformers' GGUF loader ignores rope_freqs",
     ("llama-swa", "hf"): "Transformers' llama ignores layer_types; mlx-lm's class defines them",
 }
 
@@ -84,7 +87,7 @@ def distance(a, b):
 
 
 def finish(folder, work, forward):
-    runs = {o: common.load_run(work, o) for o in ("hf", "mlx", "f64")}
+    runs = {o: common.load_run(work, o) for o in ("hf", "mlx", "hf-gguf", "f64")}
     runs = {o: r for o, r in runs.items() if r[0] is not None}
     source = work / "equivalent" if (work / "equivalent").is_dir() else folder
     if "hf" not in runs and "mlx" not in runs:

@@ -33,16 +33,18 @@ def run(path, name):
     return common.run_greedy(logits, common.prompt_ids(name, model.config.vocab_size))
 
 
-def checkpoints(root, names):
+def checkpoints(root, work, names):
+    """Yields (what to load, folder's name, name of the run)."""
     for folder in sorted(p for p in root.iterdir() if p.is_dir()):
         config = folder / "config.json"
         gguf = folder / "model.gguf"
         if names and folder.name not in names:
             continue
         if gguf.exists():
-            yield gguf, folder.name
+            yield work / folder.name / "equivalent", folder.name, "hf"
+            yield gguf, folder.name, "hf-gguf"
         elif config.exists() and "quantization" not in json.loads(config.read_text()):
-            yield folder, folder.name
+            yield folder, folder.name, "hf"
 
 
 def main():
@@ -51,14 +53,14 @@ def main():
     parser.add_argument("--work", type=Path, default=common.work_dir() / "tiny")
     parser.add_argument("names", nargs="*", help="only these folders")
     args = parser.parse_args()
-    for path, name in checkpoints(args.out, args.names):
+    for path, name, oracle in checkpoints(args.out, args.work, args.names):
         try:
             result, logits = run(path, name)
-            print(f"{name}: ran", flush=True)
+            print(f"{name}: {oracle} ran", flush=True)
         except Exception as e:  # an unloadable file is reported; another oracle may still run
-            print(f"{name}: transformers: {type(e).__name__}: {e}", file=sys.stderr)
+            print(f"{name}: {oracle}: {type(e).__name__}: {e}", file=sys.stderr)
             result, logits = None, None
-        common.save_run(args.work / name, "hf", result, logits,
+        common.save_run(args.work / name, oracle, result, logits,
                         common.versions("transformers", "torch"))
 
 
