@@ -83,31 +83,21 @@ void mica_runner_deinit(runner *r) {
     mica_plan_free(r->plan);
 }
 
-/* A matrix that an earlier step has read (a tied head) costs nothing more: it counts at its first
- * full reading. */
-static bool is_read_before(const plan *p, int32_t step, const weight_matrix *m) {
-    for (int32_t i = 0; i < step; i++)
-        for (int k = 0; k < p->steps[i].n_src; k++)
-            if (p->steps[i].op != OP_EMBED && p->steps[i].src[k].matrix == m) return true;
-    return false;
-}
-
-static uint64_t weight_bytes(const plan *p) {
+/* The one row that each embedding table gives up. */
+static uint64_t gathered_bytes(const plan *p) {
     uint64_t n_bytes = 0;
     for (int32_t i = 0; i < p->n_steps; i++)
-        for (int k = 0; k < p->steps[i].n_src; k++) {
-            const weight_matrix *m = p->steps[i].src[k].matrix;
-            if (p->steps[i].src[k].space != PLAN_WEIGHT) continue;
-            if (p->steps[i].op == OP_EMBED)
-                n_bytes += mica_weight_bytes(m) / (uint64_t)(m->n_experts * m->n_out);
-            else if (!is_read_before(p, i, m))
-                n_bytes += mica_weight_bytes(m);
+        for (int k = 0; p->steps[i].op == OP_EMBED && k < p->steps[i].n_src; k++) {
+            const plan_operand *o = &p->steps[i].src[k];
+            if (o->space == PLAN_WEIGHT)
+                n_bytes += mica_weight_bytes(o->matrix) / (uint64_t)o->matrix->n_out;
         }
     return n_bytes;
 }
 
 uint64_t mica_engine_bytes_per_token(engine *e, int64_t length) {
-    uint64_t n_bytes = weight_bytes(mica_engine_runner(e, ROLE_DECODE)->plan);
+    const plan *p = mica_engine_runner(e, ROLE_DECODE)->plan;
+    uint64_t n_bytes = mica_plan_weight_bytes(p) + gathered_bytes(p);
     for (int i = 0; i < e->graph.n_caches; i++) {
         int64_t window = e->graph.windows[e->graph.caches[i].group];
         int64_t n = window && window < length ? window : length;

@@ -1,17 +1,13 @@
-/* test_engine_sampler.c: processors, filters and draws against worked values (the draws of the
+/* sampler.c: processors, filters and draws against worked values (the draws of the
  * first tests were computed by another program from the same definition) and against a slow chain
  * that sorts.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "cmocka_base.h"
 
 #include "base/rng.h"
 #include "engine/sampler.h"

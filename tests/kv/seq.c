@@ -1,19 +1,15 @@
-/* test_kv_seq.c: random operations on sequences against a slow model, a list of rows.
+/* seq.c: random operations on sequences against a slow model, a list of rows.
  *
  * Every row written gets a number of its own, stored at the start of its K and V row of each head
  * and layer. The model keeps, for each sequence, the numbers of its committed rows and, for each
  * sliding group, the oldest position that may still be held. After each operation every sequence
  * must show exactly its rows, and the pool must count exactly the blocks that the tables name.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "cmocka_base.h"
 
 #include "base/rng.h"
 #include "kv/blocks.h"
