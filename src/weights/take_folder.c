@@ -33,18 +33,23 @@ static bool spec_fits(const quant_spec *spec, const file_tensor *w, const file_t
     return n * (uint64_t)spec->bits == n_cols_of(w) * 32 && (n_in < 0 || n == (uint64_t)n_in);
 }
 
-/* The spec that the shapes alone demand, given n_in or else the group size of the map. */
+/* The spec that the shapes alone demand. Without n_in they often leave two (4 bits in groups of 32
+ * are as wide as 2 bits in groups of 64): then none is taken. */
 static bool infer_spec(quant_spec *spec, const file_tensor *w, const file_tensor *scales,
                        int64_t n_in) {
-    uint64_t n_scales = n_cols_of(scales);
-    uint64_t n = n_in >= 0 ? (uint64_t)n_in : n_scales * (uint64_t)spec->group;
-    if (!n_scales || !n || n % n_scales || n_cols_of(w) * 32 % n) return false;
-    spec->bits = (int64_t)(n_cols_of(w) * 32 / n);
-    spec->group = (int64_t)(n / n_scales);
-    spec->mode = QUANT_AFFINE;
-    if (scales->dtype == MICA_U8)
-        spec->mode = spec->bits == 8 ? QUANT_MXFP8 : spec->group == 16 ? QUANT_NVFP4 : QUANT_MXFP4;
-    return mica_quant_spec_is_legal(spec) && spec_fits(spec, w, scales, n_in);
+    int n_found = 0;
+    for (int mode = QUANT_AFFINE; mode <= QUANT_NVFP4; mode++) {
+        for (int64_t bits = 2; bits <= 8; bits++) {
+            for (int64_t group = 16; group <= 128; group *= 2) {
+                quant_spec candidate = {(quant_mode)mode, bits, group};
+                if (!mica_quant_spec_is_legal(&candidate)) continue;
+                if (!spec_fits(&candidate, w, scales, n_in)) continue;
+                *spec = candidate;
+                n_found++;
+            }
+        }
+    }
+    return n_found == 1;
 }
 
 static void warn_inferred(weight_store *store, const char *path, const quant_spec *spec) {
