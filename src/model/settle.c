@@ -14,7 +14,7 @@ static mica_status settle_vocab(model_config *c, const config_facts *facts,
                                 mica_error *err) {
     int64_t rows = mica_weights_rows(weights, "model.embed_tokens");
     if (rows < 0)
-        return mica_fail(err, MICA_E_FORMAT,
+        return mica_fail(err, MICA_E_NOT_FOUND,
                          "%s: model.embed_tokens: no .weight tensor (nor .scales) in checkpoint",
                          facts->where);
     if (rows < 1 || rows > CONFIG_MAX_COUNT)

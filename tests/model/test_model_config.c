@@ -1,0 +1,519 @@
+/* test_model_config.c: from config.json and GGUF metadata to normalized fields, as tables of small
+ * documents: what each spelling means, which values are refused, and with which words.
+ */
+#include "cmocka_base.h"
+
+#include <string.h>
+
+#include "base/json.h"
+#include "model/config.h"
+
+/* The keys that every document needs; a test adds its own before the closing brace. */
+#define SIZES                                                                \
+    "\"hidden_size\":64,\"num_hidden_layers\":4,\"num_attention_heads\":4,"  \
+    "\"num_key_value_heads\":2,\"intermediate_size\":96,\"vocab_size\":160," \
+    "\"rms_norm_eps\":1e-5,\"max_position_embeddings\":256"
+#define LLAMA "{\"model_type\":\"llama\"," SIZES
+#define MISTRAL "{\"model_type\":\"mistral\"," SIZES
+#define QWEN2 "{\"model_type\":\"qwen2\"," SIZES
+#define QWEN3 "{\"model_type\":\"qwen3\",\"head_dim\":32," SIZES
+#define GEMMA2 "{\"model_type\":\"gemma2\",\"head_dim\":32," SIZES
+#define GEMMA3 "{\"model_type\":\"gemma3_text\",\"head_dim\":32," SIZES
+
+typedef struct reading {
+    mica_arena arena;
+    model_kind kind;
+    model_config config;
+    config_facts facts;
+    mica_error err;
+} reading;
+
+static mica_status read_with(reading *r, const char *text, const char *generation) {
+    json_value *config = NULL, *more = NULL;
+    const arch *a = NULL;
+    mica_status st;
+    *r = (reading){0};
+    mica_arena_init(&r->arena, 0);
+    if (mica_json_parse(&config, text, strlen(text), "test", true, &r->arena, &r->err))
+        fail_msg("%s in %s", r->err.message, text);
+    if (generation)
+        assert_int_equal(mica_json_parse(&more, generation, strlen(generation), "test", true,
+                                         &r->arena, &r->err),
+                         MICA_OK);
+    if ((st = mica_dispatch_kind(&r->kind, config, "DIR", &r->err))) return st;
+    if ((st = mica_dispatch_folder(&a, &r->kind, "DIR", &r->err))) return st;
+    config_source source = {config, more, "DIR"};
+    return mica_config_read(&source, &r->kind, a, &r->arena, &r->config, &r->facts, &r->err);
+}
+
+static model_config *read_ok(reading *r, const char *text) {
+    if (read_with(r, text, NULL)) fail_msg("%s in %s", r->err.message, text);
+    return &r->config;
+}
+
+static void done(reading *r) { mica_arena_deinit(&r->arena); }
+
+static void expect_bad(const char *text, mica_status status, const char *part) {
+    reading r;
+    mica_status st = read_with(&r, text, NULL);
+    if (st != status || !strstr(r.err.message, part))
+        fail_msg("expected '%s', found status %d '%s' for %s", part, (int)st,
+                 st ? r.err.message : "", text);
+    done(&r);
+}
+
+static void test_sizes(void **state) {
+    (void)state;
+    reading r;
+    model_config *c = read_ok(&r, LLAMA "}");
+    assert_string_equal(c->model_type, "llama");
+    assert_string_equal(c->arch, "llama");
+    assert_int_equal(c->n_layers, 4);
+    assert_int_equal(c->hidden_size, 64);
+    assert_int_equal(c->intermediate_size, 96);
+    assert_int_equal(c->vocab_size, 160);
+    assert_int_equal(c->n_heads, 4);
+    assert_int_equal(c->n_kv_heads, 2);
+    assert_int_equal(c->head_dim, 16);
+    assert_int_equal(c->max_positions, 256);
+    assert_true(c->rms_norm_eps == 1e-5f);
+    assert_int_equal(c->bos_id, -1);
+    done(&r);
+    c = read_ok(&r, LLAMA ",\"head_dim\":32}");
+    assert_int_equal(c->head_dim, 32);
+    done(&r);
+    c = read_ok(&r, LLAMA ",\"head_dim\":0}"); /* counts as absent */
+    assert_int_equal(c->head_dim, 16);
+    done(&r);
+    c = read_ok(&r, LLAMA ",\"head_dim\":null}");
+    assert_int_equal(c->head_dim, 16);
+    done(&r);
+    c = read_ok(&r, "{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":1,"
+                    "\"num_attention_heads\":4,\"intermediate_size\":96,\"vocab_size\":160,"
+                    "\"rms_norm_eps\":1e-5}");
+    assert_int_equal(c->n_kv_heads, 4); /* as many as there are heads */
+    done(&r);
+}
+
+static void test_bad_sizes(void **state) {
+    (void)state;
+    expect_bad("{\"model_type\":\"llama\"}", MICA_E_FORMAT, "has no \"hidden_size\"");
+    expect_bad("{\"hidden_size\":64}", MICA_E_FORMAT, "no \"model_type\"");
+    expect_bad("{\"model_type\":\"llama\",\"hidden_size\":0}", MICA_E_FORMAT,
+               "\"hidden_size\" is 0; expected a whole number from 1");
+    expect_bad("{\"model_type\":\"llama\",\"hidden_size\":-4}", MICA_E_FORMAT, "is -4");
+    expect_bad("{\"model_type\":\"llama\",\"hidden_size\":64.5}", MICA_E_FORMAT, "no whole number");
+    expect_bad("{\"model_type\":\"llama\",\"hidden_size\":\"64\"}", MICA_E_FORMAT,
+               "no whole number");
+    expect_bad("{\"model_type\":\"llama\",\"hidden_size\":99999999999999}", MICA_E_FORMAT,
+               "99999999999999");
+    expect_bad("{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":300,"
+               "\"num_attention_heads\":4,\"intermediate_size\":96,\"vocab_size\":160,"
+               "\"rms_norm_eps\":1e-5}",
+               MICA_E_UNSUPPORTED, "num_hidden_layers is 300; at most 256");
+    expect_bad(LLAMA ",\"text_config\":3}", MICA_E_FORMAT, "text_config");
+    expect_bad(LLAMA ",\"attention_bias\":\"yes\"}", MICA_E_FORMAT, "attention_bias");
+    expect_bad("{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":1,"
+               "\"num_attention_heads\":4,\"intermediate_size\":96,\"vocab_size\":160}",
+               MICA_E_FORMAT, "has no \"rms_norm_eps\"");
+}
+
+static void test_check(void **state) {
+    (void)state;
+    reading r;
+    mica_error err;
+    model_config c = *read_ok(&r, LLAMA "}");
+    assert_int_equal(mica_config_check(&c, "DIR", &err), MICA_OK);
+    c.n_kv_heads = 3;
+    assert_int_equal(mica_config_check(&c, "DIR", &err), MICA_E_FORMAT);
+    assert_non_null(strstr(err.message, "4 attention heads cannot share 3"));
+    c.n_kv_heads = 2;
+    c.head_dim = 15;
+    assert_int_equal(mica_config_check(&c, "DIR", &err), MICA_E_FORMAT);
+    c.head_dim = (int64_t)1 << 23;
+    assert_int_equal(mica_config_check(&c, "DIR", &err), MICA_E_FORMAT);
+    done(&r);
+}
+
+static void test_ties(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool tied, stated;
+    } rows[] = {
+        {LLAMA "}", true, false},
+        {LLAMA ",\"tie_word_embeddings\":false}", false, true},
+        {QWEN2 "}", true, false},
+        {QWEN3 "}", false, false},
+        {QWEN3 ",\"tie_word_embeddings\":true}", true, true},
+        {GEMMA2 "}", true, false},
+        {"{\"model_type\":\"mistral3\",\"text_config\":" MISTRAL "}}", false, false},
+        {"{\"model_type\":\"mistral3\",\"tie_word_embeddings\":true,\"text_config\":" MISTRAL "}}",
+         true, true},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        reading r;
+        model_config *c = read_ok(&r, rows[i].text);
+        if (c->tied != rows[i].tied || r.facts.has_tie != rows[i].stated) fail_msg("row %zu", i);
+        done(&r);
+    }
+}
+
+static void test_rope_spellings(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        double theta;
+        const char *type;
+        double factor;
+    } rows[] = {
+        {LLAMA "}", 1e4, "default", 1},
+        {LLAMA ",\"rope_theta\":5e5}", 5e5, "default", 1},
+        {LLAMA ",\"rope_theta\":5e5,\"rope_scaling\":null}", 5e5, "default", 1},
+        {LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}}", 1e4, "linear", 2},
+        {LLAMA ",\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":2}}", 1e4, "linear", 2},
+        {LLAMA ",\"rope_scaling\":{\"type\":\"\",\"rope_type\":\"linear\",\"factor\":2}}", 1e4,
+         "linear", 2},
+        {LLAMA ",\"rope_scaling\":{\"type\":\"yarn\",\"rope_type\":\"linear\",\"factor\":2}}", 1e4,
+         "yarn", 2},
+        {LLAMA ",\"rope_scaling\":{\"factor\":2}}", 1e4, "default", 2},
+        {LLAMA ",\"rope_parameters\":{\"rope_theta\":5e5,\"rope_type\":\"default\"}}", 5e5,
+         "default", 1},
+        {LLAMA ",\"rope_parameters\":{\"rope_theta\":5e5,\"rope_type\":\"linear\",\"factor\":4}}",
+         5e5, "linear", 4},
+        {LLAMA ",\"rope_theta\":3e4,\"rope_parameters\":{\"rope_theta\":5e5}}", 3e4, "default", 1},
+        {LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2},"
+               "\"rope_parameters\":{\"rope_theta\":5e5,\"rope_type\":\"yarn\",\"factor\":4}}",
+         5e5, "linear", 2},
+        {LLAMA ",\"rope_parameters\":{\"full_attention\":{\"rope_theta\":5e5,\"rope_type\":"
+               "\"linear\",\"factor\":4},\"sliding_attention\":{\"rope_theta\":1e3}}}",
+         5e5, "linear", 4},
+        {QWEN2 "}", 1e6, "default", 1},
+        {QWEN3 ",\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4}}", 1e6, "yarn", 4},
+        {GEMMA3 ",\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":8}}", 1e6, "linear", 8},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        reading r;
+        const rope_config *rope = &read_ok(&r, rows[i].text)->rope[0];
+        if (rope->theta != rows[i].theta || strcmp(rope->type, rows[i].type) != 0 ||
+            rope->factor != rows[i].factor)
+            fail_msg("row %zu: theta %g, type %s, factor %g", i, rope->theta, rope->type,
+                     rope->factor);
+        done(&r);
+    }
+}
+
+static void test_rope_fields(void **state) {
+    (void)state;
+    reading r;
+    rope_config *rope =
+        read_ok(&r, LLAMA ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8,"
+                          "\"low_freq_factor\":2,\"high_freq_factor\":6,"
+                          "\"original_max_position_embeddings\":512}}")
+            ->rope;
+    assert_true(rope->low_freq_factor == 2 && rope->high_freq_factor == 6);
+    assert_int_equal(rope->original_max_positions, 512);
+    done(&r);
+    rope = read_ok(&r, LLAMA ",\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":8,"
+                             "\"beta_fast\":16,\"beta_slow\":2,\"mscale\":0.5,"
+                             "\"mscale_all_dim\":0.25,\"attention_factor\":1.5,"
+                             "\"truncate\":false}}")
+               ->rope;
+    assert_true(rope->beta_fast == 16 && rope->beta_slow == 2 && rope->mscale == 0.5);
+    assert_true(rope->mscale_all_dim == 0.25 && rope->attention_factor == 1.5 && !rope->truncate);
+    done(&r);
+    model_config *c =
+        read_ok(&r, LLAMA ",\"rope_traditional\":true,\"original_max_position_embeddings\":32,"
+                          "\"rope_scaling\":{\"type\":\"longrope\",\"long_factor\":[1,2,3,4,5,6,7,"
+                          "8],\"short_factor\":[1,1,1,1,1,1,1,1]}}");
+    assert_int_equal(c->rope[0].n_factors, 8);
+    assert_int_equal(c->rope[0].original_max_positions, 32);
+    assert_true(c->rope[0].long_factor[7] == 8.0f);
+    assert_false(c->rope_traditional); /* longrope excludes it */
+    done(&r);
+    c = read_ok(&r, LLAMA ",\"rope_traditional\":true}");
+    assert_true(c->rope_traditional);
+    done(&r);
+    c = read_ok(&r, QWEN3 ",\"rope_traditional\":true}"); /* a key this family does not have */
+    assert_false(c->rope_traditional);
+    done(&r);
+}
+
+static void test_bad_ropes(void **state) {
+    (void)state;
+    expect_bad(LLAMA ",\"rope_scaling\":{\"type\":\"linear\"}}", MICA_E_FORMAT,
+               "rope type \"linear\" needs a \"factor\"");
+    expect_bad(LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":0}}", MICA_E_FORMAT,
+               "factor");
+    expect_bad(LLAMA ",\"rope_scaling\":3}", MICA_E_FORMAT, "\"rope_scaling\" must be an object");
+    expect_bad(LLAMA ",\"rope_parameters\":3}", MICA_E_FORMAT, "rope_parameters");
+    expect_bad(LLAMA ",\"rope_parameters\":{\"sliding_attention\":{\"rope_theta\":1e3}}}",
+               MICA_E_FORMAT, "no full_attention");
+    expect_bad(LLAMA ",\"rope_theta\":0}", MICA_E_FORMAT, "rope_theta");
+    expect_bad(LLAMA ",\"rope_theta\":{\"__float__\":\"Infinity\"}}", MICA_E_FORMAT, "rope_theta");
+    expect_bad(LLAMA ",\"partial_rotary_factor\":0.5}", MICA_E_UNSUPPORTED,
+               "\"partial_rotary_factor\": 0.5 is not supported for llama");
+    expect_bad(LLAMA ",\"rope_parameters\":{\"rope_theta\":1e4,\"partial_rotary_factor\":0.5}}",
+               MICA_E_UNSUPPORTED, "partial_rotary_factor");
+    expect_bad(LLAMA ",\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":1,\"alpha\":1000}}",
+               MICA_E_UNSUPPORTED, "\"alpha\": 1000");
+    expect_bad(LLAMA ",\"rope_scaling\":{\"type\":\"mrope\",\"mrope_section\":[1,2]}}",
+               MICA_E_FORMAT, "mrope_section");
+    expect_bad(LLAMA ",\"rope_scaling\":{\"type\":\"longrope\",\"long_factor\":[1,2]}}",
+               MICA_E_FORMAT, "short_factor");
+    expect_bad(LLAMA ",\"rope_scaling\":{\"type\":\"longrope\",\"long_factor\":[1,2],"
+                     "\"short_factor\":[1,2]}}",
+               MICA_E_FORMAT, "original_max_position_embeddings");
+    expect_bad(LLAMA ",\"rope_scaling\":{\"type\":\"su\",\"long_factor\":[1,0],"
+                     "\"short_factor\":[1,2]}}",
+               MICA_E_FORMAT, "not above 0");
+    expect_bad(GEMMA3 ",\"rope_parameters\":{\"full_attention\":{\"rope_theta\":1e6},"
+                      "\"sliding_attention\":{\"rope_theta\":1e3,\"rope_type\":\"linear\","
+                      "\"factor\":2}}}",
+               MICA_E_UNSUPPORTED, "\"linear\" of sliding layers");
+}
+
+/* Windows of the four layers as a string: '.' full, 'w' sliding with its own rope, 's' without. */
+static void windows_text(const model_config *c, char *out) {
+    for (int64_t i = 0; i < c->n_layers; i++)
+        out[i] = !c->window[i] ? '.' : c->rope_of_layer[i] ? 'w' : 's';
+    out[c->n_layers] = '\0';
+}
+
+static void test_windows(void **state) {
+    (void)state;
+#define TYPES                                                                           \
+    ",\"layer_types\":[\"full_attention\",\"sliding_attention\",\"sliding_attention\"," \
+    "\"full_attention\"]"
+    static const struct {
+        const char *text, *layers;
+        int32_t window;
+    } rows[] = {
+        {LLAMA "}", "....", 0},
+        {LLAMA ",\"sliding_window\":8}", "....", 0},
+        {LLAMA ",\"sliding_window\":8" TYPES "}", ".ss.", 8},
+        {MISTRAL ",\"sliding_window\":8}", "ssss", 8},
+        {MISTRAL ",\"sliding_window\":null}", "....", 0},
+        {MISTRAL ",\"sliding_window\":0}", "....", 0},
+        {MISTRAL ",\"sliding_window\":8" TYPES "}", ".ss.", 8},
+        {QWEN2 ",\"sliding_window\":8}", "....", 0},
+        {QWEN2 ",\"sliding_window\":8,\"use_sliding_window\":true,\"max_window_layers\":2}", "..ss",
+         8},
+        {QWEN2 ",\"sliding_window\":8,\"use_sliding_window\":true}", "....", 0},
+        {QWEN3 ",\"sliding_window\":8,\"use_sliding_window\":true,\"max_window_layers\":3}", "...s",
+         8},
+        {QWEN3 ",\"sliding_window\":8,\"use_sliding_window\":false" TYPES "}", ".ss.", 8},
+        {GEMMA2 "}", "s.s.", 4096},
+        {GEMMA2 ",\"sliding_window\":8}", "s.s.", 8},
+        {GEMMA2 ",\"sliding_window\":8" TYPES "}", ".ss.", 8},
+        {GEMMA3 "}", "wwww", 512},
+        {GEMMA3 ",\"sliding_window_pattern\":3,\"sliding_window\":8}", "ww.w", 8},
+        {GEMMA3 ",\"_sliding_window_pattern\":2}", "w.w.", 512},
+        {GEMMA3 ",\"sliding_window_pattern\":3,\"sliding_window\":0}", "....", 0},
+        {GEMMA3 ",\"sliding_window_pattern\":1,\"sliding_window\":8" TYPES "}", ".ww.", 8},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        reading r;
+        char layers[8];
+        const model_config *c = read_ok(&r, rows[i].text);
+        windows_text(c, layers);
+        if (strcmp(layers, rows[i].layers) != 0) fail_msg("row %zu: layers %s", i, layers);
+        for (int k = 0; k < 4; k++)
+            if (c->window[k] && c->window[k] != rows[i].window) fail_msg("row %zu", i);
+        done(&r);
+    }
+    expect_bad(LLAMA TYPES "}", MICA_E_FORMAT, "\"sliding_window\" is missing or 0");
+    expect_bad(LLAMA ",\"layer_types\":[\"full_attention\"]}", MICA_E_FORMAT,
+               "layer_types has 1 entries");
+    expect_bad(LLAMA ",\"layer_types\":[\"full_attention\",\"full_attention\",\"full_attention\","
+                     "\"chunked_attention\"]}",
+               MICA_E_UNSUPPORTED, "layer_types[3] is \"chunked_attention\"");
+    expect_bad(LLAMA ",\"layer_types\":[1,2,3,4]}", MICA_E_UNSUPPORTED, "no string");
+}
+
+static void test_gemma(void **state) {
+    (void)state;
+    reading r;
+    model_config *c = read_ok(&r, GEMMA2 "}");
+    assert_true(c->attention_softcap == 50.0f && c->final_softcap == 30.0f);
+    assert_true(r.facts.query_scalar == 144.0);
+    done(&r);
+    c = read_ok(&r, GEMMA2 ",\"attn_logit_softcapping\":5,\"final_logit_softcapping\":8,"
+                           "\"query_pre_attn_scalar\":24}");
+    assert_true(c->attention_softcap == 5.0f && c->final_softcap == 8.0f);
+    assert_true(r.facts.query_scalar == 24.0);
+    done(&r);
+    c = read_ok(&r, GEMMA3 "}");
+    assert_true(c->attention_softcap == 0.0f && c->final_softcap == 0.0f);
+    assert_int_equal(c->n_ropes, 2);
+    assert_true(c->rope[0].theta == 1e6 && c->rope[1].theta == 1e4);
+    assert_true(r.facts.query_scalar == 256.0);
+    done(&r);
+    c = read_ok(&r, GEMMA3 ",\"rope_local_base_freq\":1e3}");
+    assert_true(c->rope[1].theta == 1e3);
+    done(&r);
+    c = read_ok(&r, GEMMA3 ",\"rope_parameters\":{\"full_attention\":{\"rope_theta\":2e6,"
+                           "\"rope_type\":\"linear\",\"factor\":8},\"sliding_attention\":"
+                           "{\"rope_theta\":3e3,\"rope_type\":\"default\"}}}");
+    assert_true(c->rope[0].theta == 2e6 && c->rope[1].theta == 3e3);
+    assert_string_equal(c->rope[0].type, "linear");
+    assert_string_equal(c->rope[1].type, "default");
+    done(&r);
+}
+
+/* A published wrapper states only what differs from the class's defaults. */
+static void test_wrappers(void **state) {
+    (void)state;
+    reading r;
+    model_config *c =
+        read_ok(&r, "{\"model_type\":\"gemma3\",\"vocab_size\":262208,\"eos_token_id\":[1,106],"
+                    "\"text_config\":{\"hidden_size\":2560,\"intermediate_size\":10240,"
+                    "\"num_hidden_layers\":34,\"model_type\":\"gemma3_text\","
+                    "\"rope_scaling\":{\"factor\":8.0,\"rope_type\":\"linear\"},"
+                    "\"sliding_window\":1024},\"vision_config\":{\"hidden_size\":1152}}");
+    assert_string_equal(c->model_type, "gemma3");
+    assert_string_equal(c->arch, "gemma3_text");
+    assert_int_equal(c->n_heads, 8);
+    assert_int_equal(c->n_kv_heads, 4);
+    assert_int_equal(c->head_dim, 256);
+    assert_int_equal(c->n_layers, 34);
+    assert_int_equal(c->window[0], 1024);
+    assert_int_equal(c->window[5], 0);
+    assert_int_equal(c->n_eos, 2);
+    assert_false(r.facts.has_vocab_size);
+    done(&r);
+    c = read_ok(&r, "{\"model_type\":\"gemma3_text\"}");
+    assert_int_equal(c->n_heads, 4);
+    assert_int_equal(c->n_kv_heads, 1);
+    assert_int_equal(c->hidden_size, 1152);
+    assert_int_equal(c->n_layers, 26);
+    assert_true(c->rms_norm_eps == 1e-6f);
+    done(&r);
+    c = read_ok(&r,
+                "{\"model_type\":\"mistral3\",\"text_config\":" MISTRAL ",\"sliding_window\":8}}");
+    assert_string_equal(c->arch, "llama");
+    assert_int_equal(c->window[3], 8);
+    done(&r);
+}
+
+static void test_end_tokens(void **state) {
+    (void)state;
+    reading r;
+    assert_int_equal(read_with(&r,
+                               "{\"model_type\":\"gemma3\",\"eos_token_id\":1,\"bos_token_id\":2,"
+                               "\"text_config\":{\"eos_token_id\":[1,106]}}",
+                               "{\"eos_token_id\":[106,50,107]}"),
+                     MICA_OK);
+    assert_int_equal(r.config.n_eos, 4);
+    static const int32_t expected[] = {1, 106, 50, 107};
+    assert_memory_equal(r.config.eos_ids, expected, sizeof(expected));
+    assert_int_equal(r.config.bos_id, 2);
+    done(&r);
+    /* id 0 counts; a malformed generation_config does not */
+    assert_int_equal(read_with(&r, LLAMA ",\"eos_token_id\":0}", "{\"eos_token_id\":\"x\"}"),
+                     MICA_OK);
+    assert_int_equal(r.config.n_eos, 1);
+    assert_int_equal(r.config.eos_ids[0], 0);
+    done(&r);
+    expect_bad(LLAMA ",\"eos_token_id\":\"x\"}", MICA_E_FORMAT, "eos_token_id");
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    expect_bad(LLAMA ",\"attn_logit_softcapping\":50}", MICA_E_UNSUPPORTED,
+               "\"attn_logit_softcapping\": 50 is not supported for llama");
+    expect_bad(QWEN3 ",\"final_logit_softcapping\":30}", MICA_E_UNSUPPORTED,
+               "final_logit_softcapping");
+    expect_bad(LLAMA ",\"residual_multiplier\":0.22}", MICA_E_UNSUPPORTED, "0.22");
+    expect_bad(LLAMA ",\"num_local_experts\":8}", MICA_E_UNSUPPORTED, "\"num_local_experts\": 8");
+    expect_bad(LLAMA ",\"use_parallel_residual\":true}", MICA_E_UNSUPPORTED, "true");
+    expect_bad(LLAMA ",\"use_qk_norm\":true}", MICA_E_UNSUPPORTED, "use_qk_norm");
+    expect_bad(QWEN3 ",\"use_qk_norm\":false}", MICA_E_UNSUPPORTED, "use_qk_norm");
+    expect_bad(LLAMA ",\"no_rope_layers\":[1,1,0,1]}", MICA_E_UNSUPPORTED, "no_rope_layers");
+    expect_bad(GEMMA3 ",\"use_bidirectional_attention\":true}", MICA_E_UNSUPPORTED,
+               "use_bidirectional_attention");
+    reading r;
+    read_ok(&r, LLAMA ",\"attn_logit_softcapping\":null,\"residual_multiplier\":1.0,"
+                      "\"num_local_experts\":0,\"use_qk_norm\":false,\"is_causal\":true,"
+                      "\"hidden_act\":\"gelu\",\"pretraining_tp\":1}");
+    done(&r);
+}
+
+/* ---- dispatch ---- */
+
+static void test_dispatch(void **state) {
+    (void)state;
+    expect_bad("{\"model_type\":\"mamba9\"}", MICA_E_UNSUPPORTED,
+               "DIR: unsupported model_type \"mamba9\"; targeted: MiniCPM5 (llama of its shape), "
+               "qwen3; generic: gemma2, gemma3_text, llama, qwen2");
+    expect_bad("{\"model_type\":\"kimi_k2\"}", MICA_E_UNSUPPORTED,
+               "unsupported model_type \"kimi_k2\" (remaps to \"deepseek_v3\"); targeted: ");
+    expect_bad("{\"model_type\":\"gemma4_assistant\"}", MICA_E_UNSUPPORTED,
+               "\"gemma4_assistant\" is a draft model; pass it as the drafter of a target model");
+    expect_bad("{\"model_type\":\"mistral3\",\"text_config\":{\"model_type\":\"ministral3\"}}",
+               MICA_E_UNSUPPORTED, "unsupported model_type \"ministral3\"");
+    expect_bad("{\"model_type\":\"qwen3_5\",\"text_config\":{\"model_type\":\"llama\"}}",
+               MICA_E_UNSUPPORTED, "unsupported model_type \"qwen3_5\"");
+    expect_bad("{\"model_type\":3}", MICA_E_FORMAT, "no \"model_type\"");
+    reading r;
+    assert_string_equal(read_ok(&r, "{\"model_type\":\"iquestcoder\"," SIZES "}")->arch, "llama");
+    done(&r);
+}
+
+#define MINICPM5(type, layers, tie)                                                       \
+    "{\"model_type\":\"" type "\",\"hidden_size\":1536,\"num_hidden_layers\":" layers "," \
+    "\"num_attention_heads\":16,\"num_key_value_heads\":2,\"head_dim\":128,"              \
+    "\"intermediate_size\":4608,\"vocab_size\":130560,\"rms_norm_eps\":1e-6,"             \
+    "\"tie_word_embeddings\":" tie "}"
+
+static void test_tiers(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        model_tier tier;
+        bool minicpm5;
+    } rows[] = {
+        {MINICPM5("llama", "24", "false"), TIER_DEDICATED, true},
+        {MINICPM5("llama", "24", "true"), TIER_GENERIC, false},
+        {MINICPM5("llama", "23", "false"), TIER_GENERIC, false},
+        {MINICPM5("mistral", "24", "false"), TIER_GENERIC, false},
+        {LLAMA "}", TIER_GENERIC, false},
+        {QWEN2 "}", TIER_GENERIC, false},
+        {QWEN3 "}", TIER_DEDICATED, false},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        reading r;
+        const model_config *c = read_ok(&r, rows[i].text);
+        if (mica_dispatch_tier(r.facts.arch, c) != rows[i].tier ||
+            mica_dispatch_is_minicpm5(r.facts.arch, c) != rows[i].minicpm5)
+            fail_msg("row %zu", i);
+        done(&r);
+    }
+    /* its row is llama's: the same table entry, so the same graph */
+    reading a, b;
+    read_ok(&a, MINICPM5("llama", "24", "false"));
+    read_ok(&b, LLAMA "}");
+    assert_ptr_equal(a.facts.arch, b.facts.arch);
+    done(&a);
+    done(&b);
+}
+
+static void test_table(void **state) {
+    (void)state;
+    for (size_t i = 1; i < mica_model_n_archs(); i++)
+        assert_true(strcmp(mica_model_arch(i - 1), mica_model_arch(i)) < 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sizes),          cmocka_unit_test(test_bad_sizes),
+        cmocka_unit_test(test_check),          cmocka_unit_test(test_ties),
+        cmocka_unit_test(test_rope_spellings), cmocka_unit_test(test_rope_fields),
+        cmocka_unit_test(test_bad_ropes),      cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_gemma),          cmocka_unit_test(test_wrappers),
+        cmocka_unit_test(test_end_tokens),     cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_dispatch),       cmocka_unit_test(test_tiers),
+        cmocka_unit_test(test_table),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
