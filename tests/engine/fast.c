@@ -1,0 +1,111 @@
+/* fast.c: the gates of the fast profile on the tiny checkpoints: its distance from exact f32 with
+ * all levers off, with each alone and with the defaults, in both roles; and that a lever does
+ * something at all.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmocka_base.h"
+#include "gate.h"
+#include "tiny.h"
+
+static const char *root;
+
+typedef struct setting {
+    const char *name;
+    const char *levers[LEVER_N];
+    int n_levers;
+} setting;
+
+static const setting settings[] = {
+    {"no levers", {"swiglu=off", "geglu=off"}, 2},
+    {"swiglu", {"swiglu=on", "geglu=off"}, 2},
+    {"geglu", {"swiglu=off", "geglu=on"}, 2},
+    {"defaults", {NULL}, 0},
+};
+enum { N_SETTINGS = sizeof(settings) / sizeof(*settings) };
+
+static engine *open_fast(const tiny *t, const setting *s) {
+    engine_options options = {
+        .n_threads = 2, .max_logits = 64, .levers = s->levers, .n_levers = s->n_levers};
+    return tiny_open(t->path, &options);
+}
+
+/* Prompt and greedy ids: the text that the reference went through. */
+static int64_t whole_text(const tiny *t, int32_t *ids) {
+    memcpy(ids, t->ids, (size_t)t->n_ids * sizeof(*ids));
+    memcpy(ids + t->n_ids, t->greedy, (size_t)t->n_greedy * sizeof(*ids));
+    return t->n_ids + t->n_greedy;
+}
+
+static int n_wrong_gates(const tiny *t) {
+    int32_t ids[256];
+    int64_t n = whole_text(t, ids);
+    float *exact = malloc((size_t)(n * t->n_vocab) * 4),
+          *fast = malloc((size_t)(n * t->n_vocab) * 4);
+    int n_wrong = 0;
+    engine_options options = tiny_exact(true);
+    engine *e = tiny_open(t->path, &options);
+    tiny_logits(e, ids, n, ROLE_PROMPT, exact);
+    mica_engine_close(e);
+    for (int i = 0; i < N_SETTINGS; i++) {
+        e = open_fast(t, &settings[i]);
+        for (int role = 0; role < 2; role++) {
+            char how[64];
+            snprintf(how, sizeof(how), "%s, %s rows", settings[i].name,
+                     role == ROLE_PROMPT ? "prompt" : "decode");
+            tiny_logits(e, ids, n, (row_role)role, fast);
+            if (!gate_holds(t->name, how, gate_measure(exact, fast, n, t->n_vocab))) n_wrong++;
+        }
+        mica_engine_close(e);
+    }
+    free(exact);
+    free(fast);
+    return n_wrong;
+}
+
+static void gates(void **state) {
+    (void)state;
+    int n, n_wrong = 0;
+    tiny *list = tiny_load_all(root, NULL, &n);
+    for (int i = 0; i < n; i++)
+        n_wrong += n_wrong_gates(&list[i]);
+    tiny_free_all(list, n);
+    assert_int_equal(n_wrong, 0);
+}
+
+static int n_fused(const engine *e, row_role role) {
+    const plan *p = mica_engine_plan(e, role);
+    int n = 0;
+    for (int32_t i = 0; i < p->n_steps; i++)
+        n += p->steps[i].op == OP_GLU_MATMUL;
+    return n;
+}
+
+/* Which activation a family has decides which lever fuses its layers, all of them. */
+static void levers_fire(void **state) {
+    (void)state;
+    static const char *const names[] = {"llama-bf16", "gemma3-bf16"};
+    static const bool fused[2][N_SETTINGS] = {{false, true, false, true},
+                                              {false, false, true, true}};
+    for (int k = 0; k < 2; k++) {
+        int n;
+        tiny *t = tiny_load_all(root, names[k], &n);
+        for (int i = 0; i < N_SETTINGS; i++) {
+            engine *e = open_fast(t, &settings[i]);
+            int n_layers = (int)mica_model_config(mica_engine_model(e))->n_layers;
+            for (int role = 0; role < 2; role++)
+                assert_int_equal(n_fused(e, (row_role)role), fused[k][i] ? n_layers : 0);
+            mica_engine_close(e);
+        }
+        tiny_free_all(t, n);
+    }
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2) return 2;
+    root = argv[1];
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gates), cmocka_unit_test(levers_fire)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
