@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 
-# From low to high; a module may include what stands on a lower line. Those of one line are strangers.
+# From low to high; a module may include what stands on a lower line, and nothing beside it.
 LEVELS = [
     ['base'],
     ['format'],
