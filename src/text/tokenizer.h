@@ -11,10 +11,15 @@
 
 typedef struct tokenizer tokenizer;
 
-/* From a folder that holds tokenizer.json (and perhaps tokenizer_config.json). */
+/* From a folder that holds tokenizer.json (and perhaps tokenizer_config.json), else one GGUF file. */
 mica_status mica_tokenizer_open_folder(tokenizer **out, const char *path, mica_error *err);
 /* From a GGUF file's tokenizer.ggml.* keys. Copies what it needs. */
 mica_status mica_tokenizer_open_gguf(tokenizer **out, const gguf_file *file, mica_error *err);
+/* From the bytes of a tokenizer.json and, if not NULL, of a tokenizer_config.json. `name` is for
+ * messages. */
+mica_status mica_tokenizer_parse(tokenizer **out, const char *json, size_t n_json,
+                                 const char *config, size_t n_config, const char *name,
+                                 mica_error *err);
 /* From a path: a folder, or a .gguf file. */
 mica_status mica_tokenizer_open(tokenizer **out, const char *path, mica_error *err);
 void mica_tokenizer_free(tokenizer *t); /* NULL is fine */
@@ -50,6 +55,10 @@ const char *mica_tokenizer_token(const tokenizer *t, int32_t id, size_t *n_text)
 bool mica_tokenizer_is_special(const tokenizer *t, int32_t id);
 int32_t mica_tokenizer_bos(const tokenizer *t); /* -1: none */
 int32_t mica_tokenizer_eos(const tokenizer *t);
+/* Whether add_special puts the bos token before a text. */
+bool mica_tokenizer_adds_bos(const tokenizer *t);
+/* Lines about oddities of the files that loading put right; "" when there are none. */
+const char *mica_tokenizer_warnings(const tokenizer *t);
 /* End-of-generation ids that the tokenizer itself knows (docs/: text, end tokens); owned by t. */
 const int32_t *mica_tokenizer_end_ids(const tokenizer *t, size_t *n);
 
@@ -60,8 +69,11 @@ typedef struct detokenizer {
     const tokenizer *tokenizer;
     bool skip_special;
     bool started;    /* a first token was seen (leading-space rules) */
-    uint8_t held[4]; /* incomplete UTF-8 */
+    uint8_t held[4]; /* incomplete UTF-8, at most 3 bytes */
     int n_held;
+    bool is_past_head; /* a character was released: nothing more is cut from the head */
+    size_t n_stripped; /* characters cut from the head so far */
+    struct detokenizer_scratch *scratch;
     char *text; /* what the last call released; grows; owned */
     size_t n_text;
     size_t capacity;

@@ -1,0 +1,180 @@
+/* encode.c: text to ids, through the five stages of a tokenizer file.
+ *
+ * Split at raw added tokens; normalize each stretch; split at normalized added tokens; pre-tokenize;
+ * run the model on every piece. Bytes that are no UTF-8 reach only a byte-level model, each run of
+ * them as a piece of its own; other models see U+FFFD.
+ */
+#include "text/tokenizer/byte_alphabet.h"
+#include "text/tokenizer/codepoint.h"
+#include "text/tokenizer/impl.h"
+
+typedef struct encode_call {
+    const tokenizer *t;
+    bool parse_special;
+    token_list *out;
+    added_piece_list raw, normalized;
+    step_scratch steps;
+    normalized_text normal;
+    pre_tokens pre;
+    merge_scratch merge;
+    text_buffer bytes;
+} encode_call;
+
+static void call_deinit(encode_call *c) {
+    mica_free(c->raw.items);
+    mica_free(c->normalized.items);
+    mica_step_scratch_deinit(&c->steps);
+    mica_normalized_text_deinit(&c->normal);
+    mica_pre_tokens_deinit(&c->pre);
+    mica_merge_scratch_deinit(&c->merge);
+    mica_text_buffer_deinit(&c->bytes);
+}
+
+static mica_status encode_piece(encode_call *c, const char *text, size_t n, mica_error *err) {
+    const tokenizer *t = c->t;
+    if (t->model == TOKENIZER_SPM) {
+        return mica_spm_encode(&t->spm, &t->vocab, &c->merge, text, n, c->out, err);
+    }
+    return mica_bpe_encode(&t->bpe, &t->vocab, &c->merge, text, n, c->out, err);
+}
+
+static mica_status encode_normalized(encode_call *c, const char *text, size_t n, bool is_head,
+                                     mica_error *err) {
+    mica_status st =
+        mica_pre_tokenize(c->t->pre_tokenizers, &c->steps, text, n, is_head, &c->pre, err);
+    for (size_t i = 0; i < c->pre.pieces.n && !st; i++) {
+        text_piece p = c->pre.pieces.items[i];
+        st = encode_piece(c, c->pre.text + p.begin, p.end - p.begin, err);
+    }
+    return st;
+}
+
+/* Well-formed text between raw added tokens. */
+static mica_status encode_text(encode_call *c, const char *text, size_t n, bool is_head,
+                               mica_error *err) {
+    const added_tokens *added = &c->t->added;
+    mica_status st = mica_normalize(c->t->normalizers, &c->steps, text, n, &c->normal, err);
+    if (st) return st;
+    is_head = is_head && c->normal.keeps_head;
+    text = c->normal.text;
+    n = c->normal.n;
+    c->normalized.n = 0;
+    st = mica_added_tokens_split(added, &added->normalized, text, n, c->parse_special,
+                                 &c->normalized, err);
+    for (size_t i = 0; i < c->normalized.n && !st; i++) {
+        added_piece p = c->normalized.items[i];
+        if (p.id >= 0) {
+            st = mica_token_list_push(c->out, p.id, err);
+        } else {
+            st = encode_normalized(c, text + p.begin, p.end - p.begin, is_head && p.begin == 0,
+                                   err);
+        }
+    }
+    return st;
+}
+
+static size_t invalid_run(const char *text, size_t n) {
+    size_t i = 0;
+    while (i < n) {
+        bool is_valid;
+        size_t width = mica_utf8_step(text + i, n - i, &is_valid);
+        if (is_valid) break;
+        i += width;
+    }
+    return i;
+}
+
+/* A stretch between raw added tokens, whatever its bytes. */
+static mica_status encode_stretch(encode_call *c, const char *text, size_t n, bool is_head,
+                                  mica_error *err) {
+    mica_status st = MICA_OK;
+    for (size_t i = 0; i < n && !st;) {
+        size_t n_valid = utf8_valid_prefix(text + i, n - i);
+        if (n_valid) st = encode_text(c, text + i, n_valid, is_head && i == 0, err);
+        i += n_valid;
+        size_t n_bad = invalid_run(text + i, n - i);
+        if (!n_bad || st) continue;
+        c->bytes.n = 0;
+        st = mica_byte_alphabet_map(&c->bytes, text + i, n_bad, err);
+        if (!st) st = encode_piece(c, c->bytes.data, c->bytes.n, err);
+        i += n_bad;
+    }
+    return st;
+}
+
+static mica_status encode_all(encode_call *c, const char *text, size_t n, mica_error *err) {
+    const added_tokens *added = &c->t->added;
+    mica_status st =
+        mica_added_tokens_split(added, &added->raw, text, n, c->parse_special, &c->raw, err);
+    for (size_t i = 0; i < c->raw.n && !st; i++) {
+        added_piece p = c->raw.items[i];
+        if (p.id >= 0) {
+            st = mica_token_list_push(c->out, p.id, err);
+        } else {
+            st = encode_stretch(c, text + p.begin, p.end - p.begin, p.begin == 0, err);
+        }
+    }
+    return st;
+}
+
+/* A copy in which every ill-formed part is U+FFFD. */
+static mica_status replace_invalid(const char *text, size_t n, text_buffer *out, mica_error *err) {
+    mica_status st = mica_text_buffer_reserve(out, 3 * n, err);
+    for (size_t i = 0; i < n && !st;) {
+        bool is_valid;
+        size_t width = mica_utf8_step(text + i, n - i, &is_valid);
+        if (is_valid) {
+            text_put_bytes(out, text + i, width);
+        } else {
+            text_put_char(out, 0xFFFD);
+        }
+        i += width;
+    }
+    return st;
+}
+
+static mica_status encode_body(const tokenizer *t, const char *text, size_t n, bool parse_special,
+                               token_list *out, mica_error *err) {
+    text_buffer copy = {0};
+    encode_call c = {.t = t, .parse_special = parse_special, .out = out};
+    mica_status st = MICA_OK;
+    if (!t->is_byte_level && utf8_valid_prefix(text, n) != n) {
+        st = replace_invalid(text, n, &copy, err);
+        text = copy.data;
+        n = copy.n;
+    }
+    if (!st) st = encode_all(&c, text, n, err);
+    call_deinit(&c);
+    mica_text_buffer_deinit(&copy);
+    return st;
+}
+
+static mica_status push_all(token_list *out, const token_list *ids, mica_error *err) {
+    mica_status st = MICA_OK;
+    for (size_t i = 0; i < ids->n && !st; i++) {
+        st = mica_token_list_push(out, ids->ids[i], err);
+    }
+    return st;
+}
+
+/* A text that spells the beginning-of-sequence token gets no second one: the added one at `at` goes
+ * if the text's own follows it. */
+static void drop_second_bos(const tokenizer *t, token_list *out, size_t at) {
+    if (at + 1 >= out->n || out->ids[at] != t->bos || out->ids[at + 1] != t->bos) return;
+    memmove(out->ids + at, out->ids + at + 1, (out->n - at - 1) * sizeof(*out->ids));
+    out->n--;
+}
+
+mica_status mica_tokenizer_encode(const tokenizer *t, const char *text, size_t n_text,
+                                  encode_options options, token_list *out, mica_error *err) {
+    size_t n_before = out->n;
+    mica_status st = MICA_OK;
+    if (options.add_special) st = push_all(out, &t->prefix, err);
+    if (!st && n_text) st = encode_body(t, text, n_text, options.parse_special, out, err);
+    if (!st && options.add_special) {
+        if (t->prefix.n) drop_second_bos(t, out, n_before + t->prefix.n - 1);
+        st = push_all(out, &t->suffix, err);
+    }
+    if (st) out->n = n_before;
+    return st;
+}

@@ -1,0 +1,121 @@
+/* open.c: from a path to a tokenizer.
+ *
+ * In a folder tokenizer.json comes first, then a single GGUF file. A folder that has only a
+ * vocabulary of another kind is refused by the name of what was found.
+ */
+#include "text/tokenizer/impl.h"
+
+#define MAX_CONFIG_BYTES (64u << 20)
+
+/* The path of a file in `folder`, the caller's; NULL if there is none of this name. */
+static mica_status find_file(const char *folder, const char *name, char **path, mica_error *err) {
+    *path = mica_path_join(folder, name);
+    if (!*path) return mica_fail(err, MICA_E_NOMEM, "%s: out of memory", folder);
+    if (mica_path_exists(*path)) return MICA_OK;
+    mica_free(*path);
+    *path = NULL;
+    return MICA_OK;
+}
+
+/* Gemma without its bos is garbage, and the newer tokenizer.json does not add it. */
+static mica_status prepend_gemma_bos(tokenizer *t, const char *folder, mica_error *err) {
+    char *path = NULL;
+    if (t->bos < 0 || t->prefix.n) return MICA_OK;
+    mica_status st = find_file(folder, "config.json", &path, err);
+    if (st || !path) return st;
+    mica_arena arena;
+    mica_arena_init(&arena, 0);
+    json_value *config = NULL;
+    st = mica_json_parse_file(&config, path, MAX_CONFIG_BYTES, true, &arena, err);
+    const char *type = mica_json_string(mica_json_find(config, "model_type"), "");
+    if (!st && strncmp(type, "gemma", 5) == 0) st = mica_token_list_push(&t->prefix, t->bos, err);
+    mica_arena_deinit(&arena);
+    mica_free(path);
+    return st;
+}
+
+static mica_status parse_mapped(tokenizer **out, const char *path, const char *config_path,
+                                mica_error *err) {
+    mica_map *map = NULL;
+    char *config = NULL;
+    size_t n_config = 0;
+    mica_status st = mica_map_open(&map, path, err);
+    if (!st && config_path) {
+        st = mica_file_read(&config, &n_config, config_path, MAX_CONFIG_BYTES, err);
+    }
+    if (!st) {
+        st = mica_tokenizer_parse(out, (const char *)map->data, map->size, config, n_config, path,
+                                  err);
+    }
+    mica_free(config);
+    mica_map_unref(map);
+    return st;
+}
+
+static mica_status open_json(tokenizer **out, const char *folder, const char *path,
+                             mica_error *err) {
+    tokenizer *t = NULL;
+    char *config_path;
+    mica_status st = find_file(folder, "tokenizer_config.json", &config_path, err);
+    if (!st) st = parse_mapped(&t, path, config_path, err);
+    mica_free(config_path);
+    if (!st) st = prepend_gemma_bos(t, folder, err);
+    if (st) {
+        mica_tokenizer_free(t);
+        return st;
+    }
+    *out = t;
+    return MICA_OK;
+}
+
+static mica_status open_file(tokenizer **out, const char *path, mica_error *err) {
+    gguf_file *file = NULL;
+    mica_status st = mica_gguf_open(&file, path, err);
+    if (!st) st = mica_tokenizer_open_gguf(out, file, err);
+    mica_gguf_close(file);
+    return st;
+}
+
+static mica_status refuse(const char *folder, size_t n_ggufs, mica_error *err) {
+    static const char *const others[] = {"tokenizer.model", "vocab.json", "vocab.txt"};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        char *path;
+        mica_status st = find_file(folder, others[i], &path, err);
+        if (st) return st;
+        if (!path) continue;
+        mica_free(path);
+        return mica_fail(err, MICA_E_UNSUPPORTED,
+                         "%s: has %s but no tokenizer.json, which is the format that is read",
+                         folder, others[i]);
+    }
+    if (n_ggufs > 1) {
+        return mica_fail(err, MICA_E_INVALID,
+                         "%s: no tokenizer.json and %zu GGUF files: name one of them", folder,
+                         n_ggufs);
+    }
+    return mica_fail(err, MICA_E_NOT_FOUND, "%s: no tokenizer.json and no GGUF file in this folder",
+                     folder);
+}
+
+mica_status mica_tokenizer_open_folder(tokenizer **out, const char *path, mica_error *err) {
+    char *file, **names = NULL;
+    size_t n = 0;
+    mica_status st = find_file(path, "tokenizer.json", &file, err);
+    if (st) return st;
+    if (file) {
+        st = open_json(out, path, file, err);
+        mica_free(file);
+        return st;
+    }
+    if ((st = mica_folder_list(&names, &n, path, "", ".gguf", err))) return st;
+    if (n == 1) st = find_file(path, names[0], &file, err);
+    if (!st) st = file ? open_file(out, file, err) : refuse(path, n, err);
+    mica_free(file);
+    mica_names_free(names, n);
+    return st;
+}
+
+mica_status mica_tokenizer_open(tokenizer **out, const char *path, mica_error *err) {
+    if (mica_path_is_folder(path)) return mica_tokenizer_open_folder(out, path, err);
+    return open_file(out, path, err);
+}

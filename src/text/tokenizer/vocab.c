@@ -1,0 +1,152 @@
+/* vocab.c: texts in one blob, ids in an open-addressing hash that compares with the blob. */
+#include "text/tokenizer/vocab.h"
+
+#include "base/checked.h"
+
+void mica_vocab_deinit(vocab *v) {
+    mica_free(v->blob);
+    mica_free(v->off);
+    mica_free(v->len);
+    mica_free(v->kind);
+    mica_free(v->slots);
+    *v = (vocab){0};
+}
+
+/* Eight bytes at a time; the multiplier is 2^64 / golden ratio, and the shifts bring its good high
+ * bits down to where the slots are taken from. */
+uint64_t mica_text_hash(const char *s, size_t n) {
+    uint64_t h = (uint64_t)n * UINT64_C(0x9E3779B97F4A7C15), word;
+    for (; n >= 8; s += 8, n -= 8) {
+        memcpy(&word, s, 8);
+        h = (h ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+        h ^= h >> 29;
+    }
+    word = 0;
+    if (n) memcpy(&word, s, n);
+    h = (h ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+    return h ^ h >> 32;
+}
+
+static mica_status fail_memory(mica_error *err) {
+    return mica_fail(err, MICA_E_NOMEM, "out of memory for a vocabulary");
+}
+
+/* Grows each array on its own, so that a failure in the middle leaves a usable vocabulary. */
+static mica_status grow_ids(vocab *v, size_t n_needed, bool is_exact, mica_error *err) {
+    if (n_needed <= v->capacity) return MICA_OK;
+    size_t n = is_exact ? n_needed : n_needed + n_needed / 2 + 64;
+    uint32_t *off = mica_realloc(v->off, n * sizeof(*off));
+    if (!off) return fail_memory(err);
+    v->off = off;
+    uint16_t *len = mica_realloc(v->len, n * sizeof(*len));
+    if (!len) return fail_memory(err);
+    v->len = len;
+    uint8_t *kind = mica_realloc(v->kind, n);
+    if (!kind) return fail_memory(err);
+    v->kind = kind;
+    memset(v->kind + v->capacity, TOKEN_ABSENT, n - v->capacity);
+    v->capacity = n;
+    return MICA_OK;
+}
+
+static void put_slot(uint32_t *slots, size_t n_slots, uint64_t hash, uint32_t value) {
+    size_t i = (size_t)hash & (n_slots - 1);
+    while (slots[i]) {
+        i = (i + 1) & (n_slots - 1);
+    }
+    slots[i] = value;
+}
+
+/* At most 7 of 10 slots are used after this. */
+static mica_status grow_slots(vocab *v, size_t n_texts, mica_error *err) {
+    if (v->n_slots && n_texts * 10 <= v->n_slots * 7) return MICA_OK;
+    size_t n_slots = 64;
+    while (n_texts * 10 > n_slots * 7) {
+        n_slots *= 2;
+    }
+    uint32_t *slots = mica_calloc(n_slots, sizeof(*slots));
+    if (!slots) return fail_memory(err);
+    for (size_t i = 0; i < v->n_slots; i++) {
+        if (!v->slots[i]) continue;
+        size_t n;
+        const char *text = vocab_text(v, (int32_t)(v->slots[i] - 1), &n);
+        put_slot(slots, n_slots, mica_text_hash(text, n), v->slots[i]);
+    }
+    mica_free(v->slots);
+    v->slots = slots;
+    v->n_slots = n_slots;
+    return MICA_OK;
+}
+
+static mica_status grow_blob(vocab *v, size_t n_needed, bool is_exact, mica_error *err) {
+    if (n_needed <= v->blob_capacity) return MICA_OK;
+    if (n_needed > UINT32_MAX) {
+        return mica_fail(err, MICA_E_LIMIT, "the texts of the vocabulary exceed 4 GiB");
+    }
+    size_t n = is_exact ? n_needed : n_needed + n_needed / 2 + 1024;
+    char *blob = mica_realloc(v->blob, n);
+    if (!blob) return fail_memory(err);
+    v->blob = blob;
+    v->blob_capacity = n;
+    return MICA_OK;
+}
+
+mica_status mica_vocab_reserve(vocab *v, size_t n_ids, size_t n_text_bytes, mica_error *err) {
+    mica_status st;
+    if (n_ids > VOCAB_MAX_IDS) {
+        return mica_fail(err, MICA_E_LIMIT, "the vocabulary has %zu entries; at most %u are read",
+                         n_ids, VOCAB_MAX_IDS);
+    }
+    if ((st = grow_ids(v, n_ids, true, err))) return st;
+    if ((st = grow_slots(v, n_ids, err))) return st;
+    return grow_blob(v, n_text_bytes + n_ids, true, err);
+}
+
+/* The slot that holds the text or the empty one where it would go. */
+static size_t find_slot(const vocab *v, const char *text, size_t n) {
+    size_t i = (size_t)mica_text_hash(text, n) & (v->n_slots - 1);
+    while (v->slots[i]) {
+        uint32_t id = v->slots[i] - 1;
+        if (v->len[id] == n && memcmp(v->blob + v->off[id], text, n) == 0) break;
+        i = (i + 1) & (v->n_slots - 1);
+    }
+    return i;
+}
+
+int32_t mica_vocab_find(const vocab *v, const char *text, size_t n) {
+    if (!n || n > v->longest) return -1;
+    return (int32_t)v->slots[find_slot(v, text, n)] - 1;
+}
+
+mica_status mica_vocab_add(vocab *v, size_t id, const char *text, size_t n, uint8_t kind,
+                           mica_error *err) {
+    mica_status st;
+    if (id >= VOCAB_MAX_IDS) {
+        return mica_fail(err, MICA_E_LIMIT, "token id %zu is above the limit of %u", id,
+                         VOCAB_MAX_IDS);
+    }
+    if (n > VOCAB_MAX_TEXT) {
+        return mica_fail(err, MICA_E_LIMIT, "the text of token %zu has %zu bytes; at most %u are "
+                         "read", id, n, VOCAB_MAX_TEXT);
+    }
+    if (vocab_has(v, (int64_t)id)) {
+        return mica_fail(err, MICA_E_FORMAT, "token id %zu has two texts, \"%s\" and \"%.*s\"", id,
+                         v->blob + v->off[id], (int)n, text);
+    }
+    if ((st = grow_ids(v, id + 1, false, err))) return st;
+    if ((st = grow_slots(v, v->n_used + 1, err))) return st;
+    if ((st = grow_blob(v, v->blob_bytes + n + 1, false, err))) return st;
+    v->off[id] = (uint32_t)v->blob_bytes;
+    v->len[id] = (uint16_t)n;
+    v->kind[id] = kind;
+    if (n) memcpy(v->blob + v->blob_bytes, text, n);
+    v->blob[v->blob_bytes + n] = '\0';
+    v->blob_bytes += n + 1;
+    if (id >= v->n_ids) v->n_ids = id + 1;
+    if (n > v->longest) v->longest = n;
+    if (!n) return MICA_OK;
+    size_t slot = find_slot(v, text, n);
+    if (!v->slots[slot]) v->n_used++;
+    v->slots[slot] = (uint32_t)id + 1;
+    return MICA_OK;
+}
