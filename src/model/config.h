@@ -1,7 +1,7 @@
 /* config.h: reading a configuration into model_config, in two steps.
  *
  * First the keys of config.json or the metadata of a GGUF file are normalized; nothing of a tensor
- * is known then. Then the tensors decide what they know better (docs/models.md, "Tensors win").
+ * is known then. Then the tensors decide what they know better (docs/models.md 2.2).
  * What the second step and the builder still need of the keys is a config_facts.
  */
 #ifndef MICA_MODEL_CONFIG_H

@@ -1,6 +1,6 @@
 /* dense.c: the graph of every dense family, from its row of the table.
  *
- * Nothing is computed here: nodes are appended in the order of docs/models.md, one rope table and
+ * Nothing is computed here: nodes are appended in the order of docs/models.md 6, one rope table and
  * one set of cache inputs shared by all layers that agree on them. A builder that fails leaves its
  * error in the graph; the caller asks once, at the end.
  */

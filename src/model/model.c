@@ -15,6 +15,7 @@ static weight_options weight_options_of(const model_options *options) {
     weight_options w = {0};
     if (!options) return w;
     w.progress = options->progress;
+    w.warn = options->warn;
     w.user = options->user;
     return w;
 }

@@ -2,7 +2,7 @@
  *
  * A period is the reciprocal of an inverse frequency: the angle of pair i at position p is
  * position_scale * p / period[i]; +inf means that the pair is not rotated. Tables are computed in
- * f32, scalars in double, as docs/models.md says under "Rope".
+ * f32, scalars in double, as docs/models.md 5 says.
  */
 #include "model/config.h"
 

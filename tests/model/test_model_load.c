@@ -30,15 +30,30 @@ static void note(void *user, const char *message) {
     snprintf(n->last, sizeof(n->last), "%s", message);
 }
 
-static void golden_path(char out[512], const char *name) {
-    snprintf(out, 512, "%s/tiny/%s", GOLDEN_DIR, name);
+enum { PATH_BYTES = 2048 };
+
+static void golden_path(char out[PATH_BYTES], const char *name) {
+    snprintf(out, PATH_BYTES, "%s/tiny/%s", GOLDEN_DIR, name);
 }
 
 static void load_golden(model **out, const char *name) {
-    char path[512];
+    char path[PATH_BYTES];
     mica_error err;
     golden_path(path, name);
     if (mica_model_load(out, path, NULL, &err)) fail_msg("%s", err.message);
+}
+
+/* A folder of tiny/ is a model folder, or holds model.gguf (`file`), or is something else. */
+static bool load_if_model(model **out, const char *name, const char *file) {
+    char path[PATH_BYTES];
+    golden_path(path, file);
+    bool is_gguf = access(path, R_OK) == 0;
+    if (is_gguf) load_golden(out, file);
+    golden_path(path, name);
+    strncat(path, "/config.json", sizeof(path) - strlen(path) - 1);
+    if (!is_gguf && access(path, R_OK) != 0) return false;
+    if (!is_gguf) load_golden(out, name);
+    return true;
 }
 
 static void build(model *m, model_graph *mg, bool force, mica_dtype dtype) {
@@ -80,7 +95,7 @@ static void check_graph(const model *m, const model_graph *mg, const char *name)
 
 static void test_all(void **state) {
     (void)state;
-    char folder[512];
+    char folder[PATH_BYTES];
     golden_path(folder, ".");
     DIR *dir = opendir(folder);
     int n = 0;
@@ -88,10 +103,9 @@ static void test_all(void **state) {
     for (struct dirent *e; (e = readdir(dir));) {
         model *m = NULL;
         model_graph mg;
-        char config[1024];
-        snprintf(config, sizeof(config), "%s/%s/config.json", folder, e->d_name);
-        if (e->d_name[0] == '.' || access(config, R_OK) != 0) continue;
-        load_golden(&m, e->d_name);
+        char file[1024];
+        snprintf(file, sizeof(file), "%s/model.gguf", e->d_name);
+        if (e->d_name[0] == '.' || !load_if_model(&m, e->d_name, file)) continue;
         build(m, &mg, false, MICA_F32);
         check_graph(m, &mg, e->d_name);
         /* promotion gives the embedding's dtype, since these files do not mix */
@@ -159,7 +173,7 @@ static void test_norms(void **state) {
 /* ---- folders made of llama-plain's tensors and another config ---- */
 
 static void write_folder(scratch *s, const char *config) {
-    char target[512];
+    char target[PATH_BYTES];
     golden_path(target, "llama-plain/model.safetensors");
     remove_file(s, "model.safetensors");
     assert_int_equal(symlink(target, scratch_path(s, "model.safetensors")), 0);
@@ -255,7 +269,7 @@ static void test_bad_tensors(void **state) {
 /* Tensors that the configuration leaves over: the two layers of one file, described as one. */
 static void test_audit(void **state) {
     scratch *s = *state;
-    char target[512];
+    char target[PATH_BYTES];
     model *m = NULL;
     mica_error err;
     golden_path(target, "llama-bf16/model.safetensors");
@@ -322,7 +336,7 @@ static void test_rope_input(void **state) {
 /* Every allocation of loading and building made to fail in turn. */
 static void test_out_of_memory(void **state) {
     (void)state;
-    char path[512];
+    char path[PATH_BYTES];
     golden_path(path, "gemma3-f32");
     long live = fault_alloc_live();
     model_build_options options = {.cache_dtype = MICA_F32, .n_blocks = 4};
