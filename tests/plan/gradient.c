@@ -301,12 +301,42 @@ static void test_slices_accumulate(void **state) {
     rig_deinit(&r);
 }
 
+/* y = x * w over the last dimension of [rows, 2, 4], copied and cast: dw sums over rows and heads.
+ */
+static void test_broadcast_product(void **state) {
+    (void)state;
+    rig r;
+    rig_init(&r, 3, 3, 1);
+    graph *g = &r.g;
+    graph_dim dims[2] = {mica_dim_sym(1, GRAPH_ROWS), mica_dim(8)}, four = mica_dim(4);
+    graph_id x = rig_f32(&r, "x", 2, dims), w = rig_f32(&r, "w", 1, &four);
+    graph_id dy = rig_f32(&r, "dy", 2, dims), wrt[2] = {x, w}, grads[2];
+    graph_id heads = mica_graph_copy(g, mica_graph_heads(g, x, 2));
+    graph_id y = mica_graph_flat(g, mica_graph_mul(g, heads, w));
+    mica_error err = {0};
+    assert_int_equal(mica_graph_backward(g, y, dy, wrt, 2, grads, &err), MICA_OK);
+    for (int i = 0; i < 2; i++)
+        mica_graph_output(g, grads[i]);
+    rig_compile(&r);
+    rig_run(&r);
+    const float *xs = rig_array(&r, x), *ws = rig_array(&r, w), *ds = rig_array(&r, dy);
+    double dx[24], dw[4] = {0};
+    for (int i = 0; i < 24; i++) {
+        dx[i] = (double)ds[i] * (double)ws[i % 4];
+        dw[i % 4] += (double)ds[i] * (double)xs[i];
+    }
+    rig_assert_close(rig_output(&r, 0, NULL), dx, 24, 1e-6);
+    rig_assert_close(rig_output(&r, 1, NULL), dw, 4, 1e-6);
+    rig_deinit(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_backward),
         cmocka_unit_test(test_types),
         cmocka_unit_test(test_levers_keep_gradients),
         cmocka_unit_test(test_slices_accumulate),
+        cmocka_unit_test(test_broadcast_product),
     };
     return cmocka_run_group_tests_name("plan/gradient", tests, NULL, NULL);
 }

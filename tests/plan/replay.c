@@ -63,6 +63,10 @@ static void set_rows(rig *r, const layer_ids *l, int32_t first, int64_t n, int64
         ((int32_t *)rig_array(r, l->span_lo))[i] = p;
         ((int32_t *)rig_array(r, l->span_hi))[i] = p + 1;
     }
+    for (int64_t i = n; i < ROWS; i++) { /* a row that is not there would spoil position 0 */
+        ((int32_t *)rig_array(r, l->ids))[i] = 99;
+        ((int32_t *)rig_array(r, l->slots))[i] = 0;
+    }
     for (int32_t i = 0; i < n_logits; i++) {
         ((int32_t *)rig_array(r, l->logits_rows))[i] = (int32_t)(n - n_logits) + i;
     }
