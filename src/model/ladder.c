@@ -1,4 +1,4 @@
-/* dispatch.c: from the type a file declares to a row of the family table.
+/* ladder.c: from the type a file declares to a row of the family table.
  *
  * model_type alone decides; no other key is sniffed to guess a family. Only a vision wrapper hands
  * the decision to its text_config. A type without a row is refused before any tensor is touched,
