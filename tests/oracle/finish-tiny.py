@@ -78,7 +78,8 @@ def plain_copy(folder, temp):
             blobs.append(raw[8 + n + begin:8 + n + end])
             off += end - begin
     text = json.dumps(header).encode()
-    (temp / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + b"".join(blobs))
+    head = len(text).to_bytes(8, "little") + text
+    (temp / "model.safetensors").write_bytes(head + b"".join(blobs))
     return temp
 
 
@@ -91,7 +92,8 @@ def finish(folder, work, forward):
     runs = {o: r for o, r in runs.items() if r[0] is not None}
     source = work / "equivalent" if (work / "equivalent").is_dir() else folder
     if "hf" not in runs and "mlx" not in runs:
-        ids = common.prompt_ids(folder.name, json.loads((source / "config.json").read_text())["vocab_size"])
+        config = json.loads((source / "config.json").read_text())
+        ids = common.prompt_ids(folder.name, config["vocab_size"])
         result, logits = common.run_greedy(lambda t: forward(source, t), ids)
         runs["f64"] = ({**result, "oracle": "float64 forward pass"}, logits.astype(np.float32))
     main = PREFER.get(folder.name) or next(o for o in ("hf", "mlx", "f64") if o in runs)

@@ -41,8 +41,8 @@ PROMPTS = {
              "quay could say",
     "code-c": "#include <stdio.h>\n\nint main(void) {\n    for (int i = 0; i < 10; i++) {\n"
               "        printf(\"%d\\n\", i * i);\n    }\n    return",
-    "code-py": "def fibonacci(n):\n    \"\"\"Return the n-th Fibonacci number.\"\"\"\n    if n < 2:\n"
-               "        return n\n",
+    "code-py": "def fibonacci(n):\n    \"\"\"Return the n-th Fibonacci number.\"\"\"\n"
+               "    if n < 2:\n        return n\n",
     "digits": "The numbers 1, 2, 4, 8, 16, 32, 64, 128, 256, 1024, 65536 and 3.14159265 are",
     "french": "La bibliothèque de la ville est ouverte tous les jours, sauf le dimanche. Les "
               "élèves y",
@@ -102,7 +102,8 @@ def check_in_one_pass(model, ids, result):
 
 def summary(row):
     top = torch.topk(row, N_TOP)
-    return {"top_ids": top.indices.tolist(), "top_logits": [round(x, 5) for x in top.values.tolist()],
+    return {"top_ids": top.indices.tolist(),
+            "top_logits": [round(x, 5) for x in top.values.tolist()],
             "mean": round(float(row.mean()), 6), "std": round(float(row.std()), 6),
             "min": round(float(row.min()), 5),
             "logsumexp": round(float(torch.logsumexp(row.double(), 0)), 6)}
@@ -119,8 +120,8 @@ def run_starter(name, only):
         ids = tok.encode(text).ids
         result, last = continue_greedily(model, ids)
         moved = check_in_one_pass(model, ids, result)
-        print(f"{name} {key:16s} {len(ids):4d} ids, least gap {min(result['gap']):.4f}, "
-              f"cache moves a gap by {moved:.1e}: {tok.decode(result['greedy'])[:50]!r}", flush=True)
+        print(f"{name} {key:16s} {len(ids):4d} ids, least gap {min(result['gap']):.4f}, cache "
+              f"moves a gap by {moved:.1e}: {tok.decode(result['greedy'])[:50]!r}", flush=True)
         prompts.append({"name": key, "text": text, "ids": ids, **result,
                         "last_logits": summary(last)})
     return {"model": name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),

@@ -180,7 +180,8 @@ def llama3_factors(config):
     wave = 2 * np.pi * config["rope_theta"] ** (2 * np.arange(d // 2) / d)
     context = s["original_max_position_embeddings"]
     low, high = context / s["low_freq_factor"], context / s["high_freq_factor"]
-    smooth = (context / wave - s["low_freq_factor"]) / (s["high_freq_factor"] - s["low_freq_factor"])
+    width = s["high_freq_factor"] - s["low_freq_factor"]
+    smooth = (context / wave - s["low_freq_factor"]) / width
     between = 1 / ((1 - smooth) / s["factor"] + smooth)
     return np.where(wave > low, s["factor"], np.where(wave < high, 1.0, between)).astype(np.float32)
 
