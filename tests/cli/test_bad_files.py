@@ -78,7 +78,7 @@ def safetensors_entries():
         write_safetensors(folder.weights, edited, data)
         folder.fails(needle)
 
-    spoil(name, lambda h: h.pop(name))
+    spoil("up_proj", lambda h: h.pop(name))
     spoil("up_proj", lambda h: h[name].update(shape=h[name]["shape"][::-1]))
     spoil(name, lambda h: h[name].update(shape=[2**40, 2**40]))
     spoil(name, lambda h: h[name].update(shape=[-1, 64]))
@@ -88,7 +88,7 @@ def safetensors_entries():
     spoil(name, lambda h: h[name].update(data_offsets=[16, 8]))
     spoil(name, lambda h: h[name].update(data_offsets=h["model.norm.weight"]["data_offsets"]))
     spoil(name, lambda h: h[name].pop("dtype"))
-    spoil("model.extra", lambda h: h.update({"model.extra.weight": h["model.norm.weight"]}) or h.pop("model.norm.weight"))
+    spoil("model.norm.weight", lambda h: h.update({"model.extra.weight": h["model.norm.weight"]}) or h.pop("model.norm.weight"))
     folder = Folder()
     write_safetensors(folder.weights, dict(header, **{"model.spare.weight": {
         "dtype": "F32", "shape": [1], "data_offsets": [len(data), len(data) + 4]}}), data + b"\0" * 4)
