@@ -37,7 +37,7 @@ def logits(folder, ids, *args, env=None):
 def check_logits(name):
     folder = os.path.join(TINY, name)
     with open(os.path.join(folder, "ids.json"), encoding="utf-8") as file:
-        ids = json.load(file)["ids"]
+        ids = json.load(file)["prompt"]
     shape, want = read_npy(os.path.join(folder, "logits.npy"))
     got_shape, got = logits(folder, ids, "--exact", "--dtype", "f32")
     check(shape == got_shape, "%s: shape %s, expected %s" % (name, got_shape, shape))
