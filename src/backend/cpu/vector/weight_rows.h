@@ -1,0 +1,324 @@
+/* weight_rows.h: a weight row of any form, sixteen elements at a time.
+ *
+ * A chunk is 16 elements: 2 * bits bytes of codes under one scale and bias (groups are multiples of
+ * 16). Scales and biases of a row are first formed in f32 for all groups; then a chunk is
+ * f32(scale * code) + bias, or scale * table[code], as in weights/forms.c. Nothing is read past
+ * the row. `way` is a constant wherever these functions are expanded.
+ */
+#ifndef MICA_BACKEND_CPU_VECTOR_WEIGHT_ROWS_H
+#define MICA_BACKEND_CPU_VECTOR_WEIGHT_ROWS_H
+
+#include "backend/cpu/vector/access.h"
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+typedef enum row_way {
+    WAY_2 = 2,
+    WAY_3 = 3,
+    WAY_4 = 4,
+    WAY_5 = 5,
+    WAY_6 = 6,
+    WAY_8 = 8,
+    WAY_TABLE_4,
+    WAY_TABLE_8,
+    WAY_F32,
+    WAY_BF16,
+    WAY_F16
+} row_way;
+
+/* A weight operand, ready to read rows of. */
+typedef struct row_source {
+    const kernel_operand *operand;
+    row_way way;
+    int64_t n_in, n_groups;
+    int group_shift; /* chunk >> group_shift is its group */
+    v16_unpacker unpacker, sub_unpacker;
+    v16_table table;
+    float *scales, *biases; /* scratch, padded(n_groups) each */
+} row_source;
+
+/* One row: codes, or the dense values. */
+typedef struct row_view {
+    const uint8_t *data;
+    int64_t n_in, n_chunks, n_safe; /* chunks before n_safe may read 16 bytes of codes */
+    const row_source *source;
+} row_view;
+
+ALWAYS_INLINE int way_bits(row_way way) {
+    if (way == WAY_TABLE_4) return 4;
+    return way == WAY_TABLE_8 ? 8 : (int)way;
+}
+
+ALWAYS_INLINE bool way_is_dense(row_way way) { return way >= WAY_F32; }
+
+ALWAYS_INLINE mica_dtype way_dtype(row_way way) {
+    return way == WAY_F32 ? MICA_F32 : way == WAY_BF16 ? MICA_BF16 : MICA_F16;
+}
+
+static inline row_way dense_way(mica_dtype t) {
+    return t == MICA_F32 ? WAY_F32 : t == MICA_BF16 ? WAY_BF16 : WAY_F16;
+}
+
+static inline row_way way_of(const kernel_operand *w) {
+    if (!w->matrix) return dense_way(w->dtype);
+    const weight_form *f = &w->matrix->form;
+    if (f->kind == WEIGHT_DENSE) return dense_way(f->dtype);
+    if (f->kind == WEIGHT_AFFINE) return (row_way)f->bits;
+    return f->bits == 8 ? WAY_TABLE_8 : WAY_TABLE_4;
+}
+
+static inline int64_t group_count(const kernel_operand *w, int64_t n_in) {
+    return way_is_dense(way_of(w)) ? 0 : n_in / w->matrix->form.group;
+}
+
+/* Floats of scratch that a source needs. */
+static inline int64_t row_source_scratch(const kernel_operand *w, int64_t n_in) {
+    return 2 * padded(group_count(w, n_in));
+}
+
+static inline void row_source_init(row_source *s, const kernel_operand *w, int64_t n_in,
+                                   float *scratch) {
+    s->operand = w;
+    s->way = way_of(w);
+    s->n_in = n_in;
+    s->n_groups = group_count(w, n_in);
+    s->scales = scratch;
+    s->biases = scratch + padded(s->n_groups);
+    s->group_shift = 0;
+    if (way_is_dense(s->way)) return;
+    const weight_form *f = &w->matrix->form;
+    while (16 << s->group_shift < f->group)
+        s->group_shift++;
+    s->unpacker = v16_unpacker_init(way_bits(s->way));
+    if (f->scale == SCALE_TWO_LEVEL) s->sub_unpacker = v16_unpacker_init(f->sub_bits);
+    if (s->way == WAY_TABLE_4)
+        s->table = v16_table_load(f->table == TABLE_IQ4NL ? mica_table_iq4nl : mica_table_e2m1);
+    if (f->bias == BIAS_NONE)
+        for (int64_t g = 0; g < padded(s->n_groups); g++)
+            s->biases[g] = 0.0f;
+}
+
+/* ---- scales and biases of a row ---- */
+
+/* sub-codes [first, first + 16) of a two-level row; n_groups is a multiple of 8. */
+static inline v16 sub_codes(const row_source *s, const uint8_t *row, int64_t first) {
+    int bits = s->operand->matrix->form.sub_bits;
+    size_t n_bytes = (size_t)s->operand->matrix->scale_bytes, off = (size_t)(first * bits / 8);
+    uint8_t part[16] = {0};
+    memcpy(part, row + off, n_bytes - off < 16 ? n_bytes - off : 16);
+    if (bits == 4) return v16_of_int(v16_codes(&s->sub_unpacker, part, 4));
+    if (bits == 6) return v16_of_int(v16_codes(&s->sub_unpacker, part, 6));
+    return v16_of_int(v16_codes(&s->sub_unpacker, part, 8));
+}
+
+/* out[g] = super[g's] * (sub code - zero), negated for biases; 8 or 16 groups a super-scale. */
+static inline void expand_two_level(const row_source *s, int64_t row, const uint8_t *subs,
+                                    const uint8_t *supers, float zero, float sign, float *out) {
+    const weight_matrix *m = s->operand->matrix;
+    int64_t n_supers = m->n_in / WEIGHT_SUPER, per_super = WEIGHT_SUPER / m->form.group;
+    static const float lane[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    const uint8_t *row_supers = supers + 2 * (size_t)(row * n_supers);
+    for (int64_t g = 0; g < s->n_groups; g += 16) {
+        int64_t first = g / per_super, second = first + 1 < n_supers ? first + 1 : first;
+        v16 d = v16_set(sign * mica_load_f(row_supers, MICA_F16, (size_t)first));
+        if (per_super == 8) {
+            v16 d2 = v16_set(sign * mica_load_f(row_supers, MICA_F16, (size_t)second));
+            d = v16_if_less(v16_load(lane), v16_set(8.0f), d, d2);
+        }
+        v16 codes = v16_sub(sub_codes(s, subs, g), v16_set(zero));
+        v16_store(out + g, v16_mul(d, codes));
+    }
+}
+
+static inline void expand_stored(scale_kind kind, const uint8_t *p, int64_t n, float *out) {
+    if (kind == SCALE_F32) widen(p, MICA_F32, n, out);
+    if (kind == SCALE_F16) widen(p, MICA_F16, n, out);
+    if (kind == SCALE_BF16) widen(p, MICA_BF16, n, out);
+    for (int64_t g = 0; g < n && kind == SCALE_E8M0; g++)
+        out[g] = mica_bits_f32(p[g] ? (uint32_t)p[g] << 23 : 0x00400000u);
+    for (int64_t g = 0; g < n && kind == SCALE_E4M3; g++)
+        out[g] = mica_table_e4m3[p[g]];
+}
+
+static inline void expand_scales(const row_source *s, int64_t row) {
+    const weight_matrix *m = s->operand->matrix;
+    const weight_form *f = &m->form;
+    const uint8_t *scales = m->scales + (size_t)row * m->scale_bytes;
+    const uint8_t *biases = m->biases + (size_t)row * (m->biases ? m->scale_bytes : 0);
+    if (f->scale == SCALE_TWO_LEVEL)
+        expand_two_level(s, row, scales, m->supers, (float)f->sub_zero, 1.0f, s->scales);
+    else
+        expand_stored(f->scale, scales, s->n_groups, s->scales);
+    if (f->bias == BIAS_GROUP) expand_stored(f->scale, biases, s->n_groups, s->biases);
+    if (f->bias == BIAS_TWO_LEVEL)
+        expand_two_level(s, row, biases, m->super_biases, 0.0f, -1.0f, s->biases);
+    v16 zero = v16_set(-(float)f->zero);
+    for (int64_t g = 0; g < s->n_groups && f->bias == BIAS_ZERO; g += 16)
+        v16_store(s->biases + g, v16_mul(zero, v16_load(s->scales + g)));
+}
+
+/* ---- chunks ---- */
+
+/* Row `row` of the source; forms its scales. */
+static inline row_view row_open(const row_source *s, int64_t row) {
+    const weight_matrix *m = s->operand->matrix;
+    row_view v = {.n_in = s->n_in, .n_chunks = (s->n_in + 15) / 16, .source = s};
+    if (m) {
+        v.data = m->codes + (size_t)row * m->row_bytes;
+    } else {
+        mica_dtype t = s->operand->dtype;
+        v.data = at(s->operand->data, t, operand_row(s->operand, row));
+    }
+    v.n_safe = v.n_chunks;
+    if (way_is_dense(s->way)) return v;
+    expand_scales(s, row);
+    int64_t chunk_bytes = 2 * way_bits(s->way), n_bytes = v.n_chunks * chunk_bytes;
+    v.n_safe = n_bytes < 16 ? 0 : (n_bytes - 16) / chunk_bytes + 1;
+    return v;
+}
+
+ALWAYS_INLINE v16i chunk_codes(const row_view *v, const v16_unpacker *u, int64_t c, int bits) {
+    const uint8_t *p = v->data + c * 2 * bits;
+    uint8_t part[16];
+    if ((bits == 3 || bits == 5 || bits == 6) && c >= v->n_safe) {
+        memset(part, 0, sizeof(part));
+        memcpy(part, p, 2 * (size_t)bits);
+        p = part;
+    }
+    return v16_codes(u, p, bits);
+}
+
+/* Elements [16c, 16c + 16) as f32; zeros past the end of a dense row. */
+ALWAYS_INLINE v16 chunk(const row_view *v, const v16_unpacker *u, int64_t c, row_way way) {
+    const row_source *s = v->source;
+    if (way_is_dense(way)) {
+        const void *p = at(v->data, way_dtype(way), 16 * c);
+        int64_t left = v->n_in - 16 * c;
+        return left >= 16 ? v16_load_as(p, way_dtype(way)) : v16_load_part(p, way_dtype(way), left);
+    }
+    v16i codes = chunk_codes(v, u, c, way_bits(way));
+    v16 scale = v16_set(s->scales[c >> s->group_shift]);
+    if (way == WAY_TABLE_4) return v16_mul(scale, v16_look_up(&s->table, codes));
+    if (way == WAY_TABLE_8) return v16_mul(scale, v16_gather(mica_table_e4m3, codes));
+    v16 bias = v16_set(s->biases[c >> s->group_shift]);
+    return v16_add(v16_mul(scale, v16_of_int(codes)), bias);
+}
+
+/* ---- what is done with a row, for each way ---- */
+
+/* out[0..padded(n_in)) = the row in f32. */
+ALWAYS_INLINE void expand_way(const row_view *v, float *out, row_way way) {
+    const v16_unpacker u = v->source->unpacker;
+    for (int64_t c = 0; c < v->n_chunks; c++)
+        v16_store(out + 16 * c, chunk(v, &u, c, way));
+}
+
+static inline void row_expand(const row_source *s, int64_t row, float *out) {
+    row_view v = row_open(s, row);
+    switch (s->way) {
+    case WAY_2:
+        expand_way(&v, out, WAY_2);
+        break;
+    case WAY_3:
+        expand_way(&v, out, WAY_3);
+        break;
+    case WAY_4:
+        expand_way(&v, out, WAY_4);
+        break;
+    case WAY_5:
+        expand_way(&v, out, WAY_5);
+        break;
+    case WAY_6:
+        expand_way(&v, out, WAY_6);
+        break;
+    case WAY_8:
+        expand_way(&v, out, WAY_8);
+        break;
+    case WAY_TABLE_4:
+        expand_way(&v, out, WAY_TABLE_4);
+        break;
+    case WAY_TABLE_8:
+        expand_way(&v, out, WAY_TABLE_8);
+        break;
+    case WAY_F32:
+        expand_way(&v, out, WAY_F32);
+        break;
+    case WAY_BF16:
+        expand_way(&v, out, WAY_BF16);
+        break;
+    case WAY_F16:
+        expand_way(&v, out, WAY_F16);
+        break;
+    }
+}
+
+/* sums[r] = the row times x[r]; each x is padded to whole chunks. n_x is a constant 1, 2 or 4. */
+ALWAYS_INLINE void dot_way(const row_view *v, const float *const *x, float *sums, row_way way,
+                           int n_x) {
+    const v16_unpacker u = v->source->unpacker;
+    v16 a0 = v16_zero(), a1 = v16_zero(), a2 = v16_zero(), a3 = v16_zero();
+    for (int64_t c = 0; c < v->n_chunks; c++) {
+        v16 w = chunk(v, &u, c, way);
+        a0 = v16_add(a0, v16_mul(v16_load(x[0] + 16 * c), w));
+        if (n_x > 1) a1 = v16_add(a1, v16_mul(v16_load(x[1] + 16 * c), w));
+        if (n_x > 2) a2 = v16_add(a2, v16_mul(v16_load(x[2] + 16 * c), w));
+        if (n_x > 3) a3 = v16_add(a3, v16_mul(v16_load(x[3] + 16 * c), w));
+    }
+    sums[0] = v16_join(a0);
+    if (n_x > 1) sums[1] = v16_join(a1);
+    if (n_x > 2) sums[2] = v16_join(a2);
+    if (n_x > 3) sums[3] = v16_join(a3);
+}
+
+ALWAYS_INLINE void dot_count(const row_view *v, const float *const *x, float *sums, int n_x,
+                             row_way way) {
+    if (n_x == 1)
+        dot_way(v, x, sums, way, 1);
+    else if (n_x == 2)
+        dot_way(v, x, sums, way, 2);
+    else
+        dot_way(v, x, sums, way, 4);
+}
+
+/* n_x: 1, 2 or 4. */
+static inline void row_dot(const row_source *s, int64_t row, const float *const *x, int n_x,
+                           float *sums) {
+    row_view v = row_open(s, row);
+    switch (s->way) {
+    case WAY_2:
+        dot_count(&v, x, sums, n_x, WAY_2);
+        break;
+    case WAY_3:
+        dot_count(&v, x, sums, n_x, WAY_3);
+        break;
+    case WAY_4:
+        dot_count(&v, x, sums, n_x, WAY_4);
+        break;
+    case WAY_5:
+        dot_count(&v, x, sums, n_x, WAY_5);
+        break;
+    case WAY_6:
+        dot_count(&v, x, sums, n_x, WAY_6);
+        break;
+    case WAY_8:
+        dot_count(&v, x, sums, n_x, WAY_8);
+        break;
+    case WAY_TABLE_4:
+        dot_count(&v, x, sums, n_x, WAY_TABLE_4);
+        break;
+    case WAY_TABLE_8:
+        dot_count(&v, x, sums, n_x, WAY_TABLE_8);
+        break;
+    case WAY_F32:
+        dot_count(&v, x, sums, n_x, WAY_F32);
+        break;
+    case WAY_BF16:
+        dot_count(&v, x, sums, n_x, WAY_BF16);
+        break;
+    case WAY_F16:
+        dot_count(&v, x, sums, n_x, WAY_F16);
+        break;
+    }
+}
+
+#endif

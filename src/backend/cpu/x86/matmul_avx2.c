@@ -1,0 +1,14 @@
+/* matmul_avx2.c: matmul and the gated pair over 16 lanes; see vector/matmul.h.
+ * Profile: exact, the bits of ref/matmul.c and ref/glu.c.
+ */
+#include "backend/cpu/x86/v16_avx2.h"
+
+#include "backend/cpu/vector/matmul.h"
+
+MICA_DECLARE_KERNELS(matmul_avx2);
+const cpu_kernel mica_kernels_matmul_avx2[] = {
+    {"matmul_avx2", OP_MATMUL, ISA_AVX2, declines_matmul, n_units_outs, run_matmul, scratch_matmul},
+    {"glu_matmul_avx2", OP_GLU_MATMUL, ISA_AVX2, declines_matmul, n_units_outs, run_matmul,
+     scratch_matmul},
+};
+const int mica_n_kernels_matmul_avx2 = 2;

@@ -1,0 +1,140 @@
+/* v16_avx512.h: sixteen f32 lanes in one AVX-512 register (F, BW, DQ, VL).
+ *
+ * The operations that src/backend/cpu/vector/ is written in; v16_avx2.h has the same ones. Each is
+ * one rounded f32 operation a lane, never a fused multiply-add, so that lane i does what the
+ * reference does with partial sum i.
+ */
+#ifndef MICA_BACKEND_CPU_X86_V16_AVX512_H
+#define MICA_BACKEND_CPU_X86_V16_AVX512_H
+
+#include <immintrin.h>
+
+#include "base/dtype.h"
+
+/* Rows x outputs of the register tile of a matmul over expanded weights: 16 of 32 registers. */
+#define V16_TILE_ROWS 4
+#define V16_TILE_OUTS 4
+
+typedef __m512 v16;
+typedef __m512i v16i;
+typedef __m512 v16_table;
+
+static inline v16 v16_zero(void) { return _mm512_setzero_ps(); }
+static inline v16 v16_set(float x) { return _mm512_set1_ps(x); }
+static inline v16 v16_load(const float *p) { return _mm512_loadu_ps(p); }
+static inline void v16_store(float *p, v16 x) { _mm512_storeu_ps(p, x); }
+static inline v16 v16_add(v16 a, v16 b) { return _mm512_add_ps(a, b); }
+static inline v16 v16_sub(v16 a, v16 b) { return _mm512_sub_ps(a, b); }
+static inline v16 v16_mul(v16 a, v16 b) { return _mm512_mul_ps(a, b); }
+static inline v16 v16_div(v16 a, v16 b) { return _mm512_div_ps(a, b); }
+/* a < b ? a : b, and a > b ? a : b: b when either is NaN. */
+static inline v16 v16_min(v16 a, v16 b) { return _mm512_min_ps(a, b); }
+static inline v16 v16_max(v16 a, v16 b) { return _mm512_max_ps(a, b); }
+/* a < b ? x : y. */
+static inline v16 v16_if_less(v16 a, v16 b, v16 x, v16 y) {
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
+}
+
+static inline v16i v16_bits(v16 x) { return _mm512_castps_si512(x); }
+static inline v16 v16_of_bits(v16i x) { return _mm512_castsi512_ps(x); }
+static inline v16i v16i_set(uint32_t x) { return _mm512_set1_epi32((int)x); }
+static inline v16i v16i_add(v16i a, v16i b) { return _mm512_add_epi32(a, b); }
+static inline v16i v16i_sub(v16i a, v16i b) { return _mm512_sub_epi32(a, b); }
+static inline v16i v16i_and(v16i a, v16i b) { return _mm512_and_si512(a, b); }
+static inline v16i v16i_or(v16i a, v16i b) { return _mm512_or_si512(a, b); }
+static inline v16i v16i_half(v16i a) { return _mm512_srai_epi32(a, 1); } /* towards -infinity */
+static inline v16i v16i_left23(v16i a) { return _mm512_slli_epi32(a, 23); }
+static inline v16i v16i_right16(v16i a) { return _mm512_srli_epi32(a, 16); }
+static inline v16 v16_of_int(v16i a) { return _mm512_cvtepi32_ps(a); }
+
+static inline float v16_first(v16 x) { return _mm512_cvtss_f32(x); }
+
+/* The tree of lanes.h: lane i + lane i+8, then +4, +2, +1. */
+static inline float v16_join(v16 x) {
+    __m256 s8 = _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+    __m128 s4 = _mm_add_ps(_mm256_castps256_ps128(s8), _mm256_extractf128_ps(s8, 1));
+    __m128 s2 = _mm_add_ps(s4, _mm_movehl_ps(s4, s4));
+    return _mm_cvtss_f32(_mm_add_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
+}
+
+static inline float v16_largest(v16 x) { return _mm512_reduce_max_ps(x); }
+
+static inline v16 v16_load_bf16(const void *p) {
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+static inline v16 v16_load_f16(const void *p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
+/* The upper halves of already rounded lanes (vector/round.h). */
+static inline void v16_store_upper(void *p, v16 x) {
+    __m256i halves = _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_castps_si512(x), 16));
+    _mm256_storeu_si256((__m256i *)p, halves);
+}
+static inline void v16_store_f16(void *p, v16 x) {
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+static inline v16 v16_round_f16(v16 x) {
+    return _mm512_cvtph_ps(_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+/* Keeps lanes that are numbers; NaN becomes `other`. */
+static inline v16 v16_if_nan(v16 x, v16 other, v16 otherwise) {
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), otherwise, other);
+}
+/* x * x * x in double, rounded once to f32 as (float)((double)x * x * x). */
+static inline v16 v16_cube(v16 x) {
+    __m512d lo = _mm512_cvtps_pd(_mm512_castps512_ps256(x));
+    __m512d hi = _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1));
+    __m256 lo3 = _mm512_cvtpd_ps(_mm512_mul_pd(_mm512_mul_pd(lo, lo), lo));
+    __m256 hi3 = _mm512_cvtpd_ps(_mm512_mul_pd(_mm512_mul_pd(hi, hi), hi));
+    return _mm512_insertf32x8(_mm512_castps256_ps512(lo3), hi3, 1);
+}
+
+/* ---- 16 codes of a bitstream: a chunk is 2 * bits bytes ---- */
+typedef struct v16_unpacker {
+    __m512i shuffle, shift, mask; /* two bytes to each lane, then shift and mask */
+} v16_unpacker;
+
+static inline v16_unpacker v16_unpacker_init(int bits) {
+    uint8_t shuffle[64];
+    uint32_t shift[16];
+    for (int i = 0; i < 16; i++) {
+        int byte = i * bits >> 3, off = i * bits & 7;
+        shift[i] = (uint32_t)off;
+        shuffle[4 * i] = (uint8_t)byte;
+        shuffle[4 * i + 1] = off + bits > 8 ? (uint8_t)(byte + 1) : 0x80;
+        shuffle[4 * i + 2] = shuffle[4 * i + 3] = 0x80;
+    }
+    v16_unpacker u = {_mm512_loadu_si512(shuffle), _mm512_loadu_si512(shift),
+                      _mm512_set1_epi32((1 << bits) - 1)};
+    return u;
+}
+
+/* Bits 3, 5 and 6 read 16 bytes at p, the others 2 * bits. */
+static inline v16i v16_codes(const v16_unpacker *u, const uint8_t *p, int bits) {
+    __m512i bytes;
+    if (bits == 8) return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
+    if (bits == 2) {
+        uint32_t word;
+        memcpy(&word, p, 4);
+        bytes = _mm512_set1_epi32((int)word);
+    } else if (bits == 4) {
+        uint64_t word;
+        memcpy(&word, p, 8);
+        bytes = _mm512_set1_epi64((long long)word);
+    } else {
+        bytes = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)p));
+    }
+    bytes = _mm512_shuffle_epi8(bytes, u->shuffle);
+    return _mm512_and_si512(_mm512_srlv_epi32(bytes, u->shift), u->mask);
+}
+
+static inline v16_table v16_table_load(const float values[16]) { return _mm512_loadu_ps(values); }
+static inline v16 v16_look_up(const v16_table *t, v16i codes) {
+    return _mm512_permutexvar_ps(codes, *t);
+}
+static inline v16 v16_gather(const float *values, v16i codes) {
+    return _mm512_i32gather_ps(codes, values, 4);
+}
+
+#endif
