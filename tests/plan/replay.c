@@ -353,7 +353,8 @@ static void test_read_bandwidth(void **state) {
     double rate = 0;
     assert_int_equal(mica_cpu_read_bandwidth(b, 64 << 20, &rate, &err), MICA_OK);
     assert_true(rate > 1e8 && rate < 1e13); /* between a broken timer and a skipped read */
-    fault_alloc_arm(2);
+    assert_int_equal(mica_cpu_read_bandwidth(b, 100, &rate, &err), MICA_E_INVALID);
+    fault_alloc_arm(1);
     assert_int_equal(mica_cpu_read_bandwidth(b, 1 << 20, &rate, &err), MICA_E_NOMEM);
     fault_alloc_arm(0);
     mica_cpu_free(b);
