@@ -153,7 +153,7 @@ static void print_json(const bench_args *a, const bench_result *r, spread prefil
     put_number(&w, "bytes_per_token", (double)r->last.bytes_per_token);
     put_number(&w, "achieved_gbps", gbps);
     put_number(&w, "read_gbps", r->read_bps / 1e9);
-    put_number(&w, "peak_rss_bytes", (double)mica_peak_rss_bytes());
+    put_number(&w, "peak_rss_bytes", (double)r->last.peak_rss_bytes);
     mica_json_end_object(&w);
     if (!w.failed) printf("%s\n", w.data);
     mica_json_writer_deinit(&w);
@@ -171,7 +171,7 @@ static void print_table(const bench_args *a, const bench_result *r, spread prefi
     printf("%-28s %10.2f  (%.0f %% of the plain read's %.2f)\n", "achieved GB/s", gbps,
            100 * gbps * 1e9 / r->read_bps, r->read_bps / 1e9);
     printf("%-28s %10.3f\n", "load, s", r->last.load_s);
-    printf("%-28s %10.1f\n", "peak memory, MB", (double)mica_peak_rss_bytes() / 1e6);
+    printf("%-28s %10.1f\n", "peak memory, MB", (double)r->last.peak_rss_bytes / 1e6);
 }
 
 int mica_verb_bench(int argc, char **argv) {
