@@ -100,7 +100,7 @@ static mica_status measure(engine *e, const bench_args *a, bench_result *r, mica
         mica_progress_step(&progress, (uint64_t)i + 1, (uint64_t)a->runs);
     }
     if (!st)
-        st = mica_cpu_read_bandwidth(mica_engine_backend(e), (size_t)1 << 28, &r->read_bps, err);
+        st = mica_cpu_read_bandwidth(mica_engine_backend(e), (size_t)1 << 30, &r->read_bps, err);
     mica_progress_end(&progress);
     mica_free(prompt);
     return st;
