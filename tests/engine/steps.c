@@ -15,19 +15,19 @@ static const char *root;
 
 typedef struct world {
     tiny *t;
+    int n_tiny;
     engine *e;
     session *s;
 } world;
 
 static world world_open(const char *name, engine_options options) {
     world w;
-    int n;
     mica_error err;
     options.n_threads = options.n_threads ? options.n_threads : 3;
-    w.t = tiny_load_all(root, name, &n);
+    w.t = tiny_load_all(root, name, &w.n_tiny);
     w.e = tiny_open(w.t->path, &options);
     if (mica_session_new(&w.s, w.e, &err)) fail_msg("%s", err.message);
-    for (int i = 1; i < n; i++)
+    for (int i = 1; i < w.n_tiny; i++)
         assert_true(strcmp(w.t[0].name, w.t[i].name) < 0); /* [0] is the one with the bare name */
     return w;
 }
@@ -35,7 +35,7 @@ static world world_open(const char *name, engine_options options) {
 static void world_close(world *w) {
     mica_session_free(w->s);
     mica_engine_close(w->e);
-    tiny_free_all(w->t, 1);
+    tiny_free_all(w->t, w->n_tiny);
 }
 
 /* ---- steps ---- */
@@ -105,7 +105,7 @@ static void random_operations(void **state) {
         for (uint32_t i = 0; i < N; i++)
             ids[i] = (int32_t)(mica_rng_word(key, N, i) % (uint32_t)w.t->n_vocab);
         tiny_logits(w.e, ids, N, ROLE_PROMPT, base);
-        for (uint32_t i = 0; i < 150; i++) {
+        for (uint32_t i = 0; i < 60; i++) {
             uint32_t a, b;
             mica_threefry(key, i, 1, &a, &b);
             one_operation(&w, ids, N, base, a >> 4, b >> 4);
