@@ -41,6 +41,7 @@ typedef struct check_case {
     size_t effect_bytes;
     check_rng rng;
     bool specials; /* infinities and NaN may be among the inputs */
+    bool plain;    /* ordinary numbers only: subnormal ones are slow to compute with */
     int index;     /* of the case: picks forms and dtypes in turn */
 } check_case;
 

@@ -29,7 +29,7 @@ static float special_value(check_rng *rng) {
 /* One style for a whole array: most are ordinary; some are all tiny (subnormal products), large,
  * or mostly zeros. */
 void check_fill_floats(check_case *c, void *p, mica_dtype t, int64_t n) {
-    int style = (int)check_below(&c->rng, 12);
+    int style = c->plain ? 11 : (int)check_below(&c->rng, 12);
     double size = style == 0 ? 1e-20 : style == 1 ? 1e4 : style == 2 ? 1e-38 : 1.0;
     for (int64_t i = 0; i < n; i++) {
         double v = (check_uniform(&c->rng) + check_uniform(&c->rng)) * size;

@@ -7,12 +7,24 @@
 
 #include "backend/cpu/kernel_family.h"
 
+MICA_DECLARE_KERNELS(attention_avx2);
+MICA_DECLARE_KERNELS(elementwise_avx2);
 MICA_DECLARE_KERNELS(matmul_avx2);
+MICA_DECLARE_KERNELS(norm_avx2);
+MICA_DECLARE_KERNELS(attention_avx512);
+MICA_DECLARE_KERNELS(elementwise_avx512);
 MICA_DECLARE_KERNELS(matmul_avx512);
+MICA_DECLARE_KERNELS(norm_avx512);
 
 const kernel_family mica_isa_families[] = {
+    {mica_kernels_attention_avx2, &mica_n_kernels_attention_avx2},
+    {mica_kernels_elementwise_avx2, &mica_n_kernels_elementwise_avx2},
     {mica_kernels_matmul_avx2, &mica_n_kernels_matmul_avx2},
+    {mica_kernels_norm_avx2, &mica_n_kernels_norm_avx2},
+    {mica_kernels_attention_avx512, &mica_n_kernels_attention_avx512},
+    {mica_kernels_elementwise_avx512, &mica_n_kernels_elementwise_avx512},
     {mica_kernels_matmul_avx512, &mica_n_kernels_matmul_avx512},
+    {mica_kernels_norm_avx512, &mica_n_kernels_norm_avx512},
 };
 const int mica_n_isa_families = sizeof(mica_isa_families) / sizeof(mica_isa_families[0]);
 

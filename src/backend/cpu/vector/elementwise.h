@@ -1,0 +1,132 @@
+/* elementwise.h: sums, products, activations and the rotation of rope, once for every ISA; the
+ * roundings of ref/elementwise.c and ref/rope.c.
+ *
+ * Unit: 1024 columns of one row; one head of one row.
+ */
+#ifndef MICA_BACKEND_CPU_VECTOR_ELEMENTWISE_H
+#define MICA_BACKEND_CPU_VECTOR_ELEMENTWISE_H
+
+#include "backend/cpu/vector/activate.h"
+
+#define UNIT_COLUMNS 1024
+
+static const char *declines_elements(const kernel_call *call) {
+    bool dense = is_dense_row(&call->out);
+    for (int i = 0; i < call->n_src; i++)
+        dense = dense && is_dense_row(&call->src[i]);
+    return dense ? NULL : "the elements of a row do not lie side by side";
+}
+
+static int64_t units_per_row(const kernel_call *call) {
+    return (operand_width(&call->out) + UNIT_COLUMNS - 1) / UNIT_COLUMNS;
+}
+
+static int64_t n_units_elements(const kernel_call *call) {
+    return operand_rows(&call->out) * units_per_row(call);
+}
+
+static inline v16 element(const kernel_call *call, v16 a, v16 b) {
+    mica_dtype t = call->out.dtype;
+    switch (call->op) {
+    case OP_ADD:
+        return v16_add(a, b);
+    case OP_MUL:
+        return v16_mul(a, b);
+    case OP_SCALE:
+        return v16_mul(a, v16_set(mica_round_to(call->attr->scale.c, t)));
+    case OP_SILU:
+        return v16_silu(a, t);
+    case OP_GELU:
+        return v16_gelu(a, t);
+    case OP_GELU_TANH:
+        return v16_gelu_tanh(a, t);
+    case OP_SIGMOID:
+        return v16_sigmoid(a, t);
+    case OP_SOFTCAP:
+        return v16_softcap(a, call->attr->scale.c, t);
+    default:
+        return a; /* OP_CAST */
+    }
+}
+
+static void run_elements(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    const kernel_operand *a = &call->src[0], *b = &call->src[1], *out = &call->out;
+    int64_t per_row = units_per_row(call), n = operand_width(out);
+    bool has_b = call->n_src > 1 && b->data;
+    for (int64_t u = begin; u < end; u++) {
+        int64_t r = u / per_row, first = u % per_row * UNIT_COLUMNS;
+        int64_t last = first + UNIT_COLUMNS < n ? first + UNIT_COLUMNS : n;
+        int64_t a_off = operand_row(a, r), b_off = operand_row(b, r), o_off = operand_row(out, r);
+        for (int64_t i = first; i < last; i += 16) {
+            int64_t left = last - i < 16 ? last - i : 16;
+            const void *pa = at(a->data, a->dtype, a_off + i);
+            v16 av = left == 16 ? v16_load_as(pa, a->dtype) : v16_load_part(pa, a->dtype, left);
+            v16 bv = v16_zero();
+            if (has_b) {
+                const void *pb = at(b->data, b->dtype, b_off + i);
+                bv = left == 16 ? v16_load_as(pb, b->dtype) : v16_load_part(pb, b->dtype, left);
+            }
+            void *po = at_mut(out->data, out->dtype, o_off + i);
+            if (left == 16)
+                v16_store_as(po, out->dtype, element(call, av, bv));
+            else
+                v16_store_part(po, out->dtype, left, element(call, av, bv));
+        }
+    }
+}
+
+/* ---- rope ---- */
+
+static const char *declines_rope(const kernel_call *call) {
+    if (call->attr->rope.traditional) return "pairs of neighbours";
+    return declines_elements(call);
+}
+
+/* Channels [i, i + left) of the first half and their partners; tails through copies. */
+static inline void rotate_chunk(const kernel_call *call, const uint8_t *x, const uint8_t *angles,
+                                uint8_t *out, int64_t i, int64_t left) {
+    mica_dtype xt = call->src[0].dtype, at_ = call->src[1].dtype, t = call->out.dtype;
+    int64_t half = call->attr->rope.dims / 2;
+    bool whole = left >= 16;
+    v16 x1 = whole ? v16_load_as(at(x, xt, i), xt) : v16_load_part(at(x, xt, i), xt, left);
+    v16 x2 =
+        whole ? v16_load_as(at(x, xt, half + i), xt) : v16_load_part(at(x, xt, half + i), xt, left);
+    v16 c =
+        whole ? v16_load_as(at(angles, at_, i), at_) : v16_load_part(at(angles, at_, i), at_, left);
+    v16 s = whole ? v16_load_as(at(angles, at_, half + i), at_)
+                  : v16_load_part(at(angles, at_, half + i), at_, left);
+    if (call->attr->rope.input_scale != 1.0f) {
+        v16 scale = v16_set(mica_round_to(call->attr->rope.input_scale, t));
+        x1 = v16_round_to(v16_mul(x1, scale), t);
+        x2 = v16_round_to(v16_mul(x2, scale), t);
+    }
+    v16 y1 = v16_sub(v16_mul(x1, c), v16_mul(x2, s));
+    v16 y2 = v16_add(v16_mul(x1, s), v16_mul(x2, c));
+    if (whole) {
+        v16_store_as(at_mut(out, t, i), t, y1);
+        v16_store_as(at_mut(out, t, half + i), t, y2);
+    } else {
+        v16_store_part(at_mut(out, t, i), t, left, y1);
+        v16_store_part(at_mut(out, t, half + i), t, left, y2);
+    }
+}
+
+static void run_rope(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    const kernel_operand *x = &call->src[0], *angles = &call->src[1], *out = &call->out;
+    int64_t n = operand_width(x), dims = call->attr->rope.dims, half = dims / 2;
+    for (int64_t u = begin; u < end; u++) {
+        const uint8_t *px = at(x->data, x->dtype, operand_row(x, u));
+        const uint8_t *pa = at(angles->data, angles->dtype, operand_row(angles, u / x->dim[1]));
+        uint8_t *po = at_mut(out->data, out->dtype, operand_row(out, u));
+        for (int64_t i = 0; i < half; i += 16)
+            rotate_chunk(call, px, pa, po, i, half - i);
+        for (int64_t i = dims; i < n; i++)
+            mica_store_f(po, out->dtype, (size_t)i, mica_load_f(px, x->dtype, (size_t)i));
+    }
+}
+
+static int64_t n_units_rope(const kernel_call *call) { return operand_rows(&call->out); }
+
+#endif

@@ -1,0 +1,23 @@
+/* elementwise_avx2.c: elementwise ops and rope over 16 lanes; see vector/elementwise.h.
+ * Profile: exact, the bits of ref/elementwise.c and ref/rope.c.
+ */
+#include "backend/cpu/x86/v16_avx2.h"
+
+#include "backend/cpu/vector/elementwise.h"
+
+MICA_DECLARE_KERNELS(elementwise_avx2);
+const cpu_kernel mica_kernels_elementwise_avx2[] = {
+    {"add_avx2", OP_ADD, ISA_AVX2, declines_elements, n_units_elements, run_elements, NULL},
+    {"mul_avx2", OP_MUL, ISA_AVX2, declines_elements, n_units_elements, run_elements, NULL},
+    {"scale_avx2", OP_SCALE, ISA_AVX2, declines_elements, n_units_elements, run_elements, NULL},
+    {"silu_avx2", OP_SILU, ISA_AVX2, declines_elements, n_units_elements, run_elements, NULL},
+    {"gelu_avx2", OP_GELU, ISA_AVX2, declines_elements, n_units_elements, run_elements, NULL},
+    {"gelu_tanh_avx2", OP_GELU_TANH, ISA_AVX2, declines_elements, n_units_elements, run_elements,
+     NULL},
+    {"sigmoid_avx2", OP_SIGMOID, ISA_AVX2, declines_elements, n_units_elements, run_elements, NULL},
+    {"softcap_avx2", OP_SOFTCAP, ISA_AVX2, declines_elements, n_units_elements, run_elements, NULL},
+    {"cast_avx2", OP_CAST, ISA_AVX2, declines_elements, n_units_elements, run_elements, NULL},
+    {"rope_avx2", OP_ROPE, ISA_AVX2, declines_rope, n_units_rope, run_rope, NULL},
+};
+const int mica_n_kernels_elementwise_avx2 =
+    sizeof(mica_kernels_elementwise_avx2) / sizeof(mica_kernels_elementwise_avx2[0]);
