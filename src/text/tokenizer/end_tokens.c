@@ -42,13 +42,15 @@ static int32_t find(const tokenizer *t, const char *text) {
 
 static bool has(const tokenizer *t, const char *text) { return find(t, text) >= 0; }
 
-/* Texts that end elsewhere but not in these formats. */
+/* Texts that end elsewhere but not in these formats. Gemma's "</s>" is the HTML tag, which its files
+ * store as user-defined. */
 static bool is_exception(const tokenizer *t, const char *text) {
     if (strcmp(text, "<|end|>") == 0) {
         bool is_harmony = has(t, "<|return|>") && has(t, "<|call|>");
         return is_harmony || (has(t, "<|calls|>") && has(t, "<|flush|>"));
     }
-    return strcmp(text, "</s>") == 0 && has(t, "<|tool_response>");
+    if (strcmp(text, "</s>") != 0) return false;
+    return has(t, "<|tool_response>") || vocab_kind(&t->vocab, find(t, text)) == TOKEN_USER;
 }
 
 static void make_control(tokenizer *t, int32_t id) {

@@ -3,7 +3,7 @@
  * Oniguruma ignores case, spaces, '_' and '-' in names and takes long names of categories. A plain
  * script name means Script; PCRE2 would take it for Script_Extensions.
  */
-#include "text/tokenizer/regex.h"
+#include "text/tokenizer/regex_rewrite.h"
 
 typedef struct property_name {
     const char *name; /* lower case, without separators */
@@ -62,7 +62,7 @@ static const property_name names[] = {
     {"lower", "\\p{Lowercase}"},
     {"whitespace", "\\p{White_Space}"},
     {"space", "\\p{White_Space}"},
-    {"word", "\\p{Alphabetic}\\p{M}\\p{N}\\p{Pc}"},
+    {"word", REGEX_WORD_ITEMS},
     {"emoji", "\\p{Emoji}"},
     {"ideographic", "\\p{Ideographic}"},
 };

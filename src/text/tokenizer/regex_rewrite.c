@@ -59,15 +59,17 @@ static mica_status put_character(regex_rewriter *rw) {
 /* ---- escapes outside of brackets ---- */
 
 static mica_status put_class_atom(regex_rewriter *rw, const regex_escape *e) {
-    char text[sizeof(e->items) + 8];
+    char text[sizeof(e->items) + sizeof(REGEX_WORD_MORE) + 8];
     begin_atom(rw);
-    snprintf(text, sizeof(text), "%s%s]", e->is_negated ? "[^" : "[", e->items);
+    bool is_word = strcmp(e->items, REGEX_WORD_ITEMS) == 0;
+    snprintf(text, sizeof(text), "%s%s%s]", e->is_negated ? "[^" : "[", e->items,
+             is_word ? REGEX_WORD_MORE : "");
     return mica_regex_put(rw, text);
 }
 
 static mica_status put_escape(regex_rewriter *rw) {
-    static const char word[] = "[" REGEX_WORD_ITEMS "]";
-    char text[256], c = regex_peek(rw, 1);
+    static const char word[] = "[" REGEX_WORD_ITEMS REGEX_WORD_MORE "]";
+    char text[400], c = regex_peek(rw, 1);
     if (c == 'b' || c == 'B') {
         begin_atom(rw);
         bool is_border = c == 'b';
@@ -211,6 +213,15 @@ static mica_status put_named_group(regex_rewriter *rw) {
     return open_group(rw, "(?:");
 }
 
+static mica_status skip_comment(regex_rewriter *rw) {
+    while (rw->pos < rw->n && rw->in[rw->pos] != ')') {
+        rw->pos++;
+    }
+    if (rw->pos == rw->n) return mica_regex_refuse(rw, "a comment without end");
+    rw->pos++;
+    return MICA_OK;
+}
+
 static mica_status put_group(regex_rewriter *rw) {
     static const char *const kinds[] = {"(?:", "(?=", "(?!", "(?>", "(?<=", "(?<!"};
     if (regex_peek(rw, 1) != '?') {
@@ -224,6 +235,7 @@ static mica_status put_group(regex_rewriter *rw) {
         return open_group(rw, kinds[i]);
     }
     if (regex_peek(rw, 2) == '<') return put_named_group(rw);
+    if (regex_peek(rw, 2) == '#') return skip_comment(rw);
     rw->pos += 2;
     return put_options(rw);
 }

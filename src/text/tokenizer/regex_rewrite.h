@@ -6,11 +6,13 @@
 
 #define REGEX_MAX_GROUPS 100
 
-/* Written-out classes: White_Space, and what \w means to Oniguruma. */
+/* Written-out classes: White_Space, and what \w means to Oniguruma: outside of brackets it also has
+ * six numbers of Latin-1. */
 #define REGEX_SPACE_ITEMS                                                                         \
     "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}"    \
     "\\x{205f}\\x{3000}"
-#define REGEX_WORD_ITEMS "\\p{Alphabetic}\\p{M}\\p{N}\\p{Pc}"
+#define REGEX_WORD_ITEMS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+#define REGEX_WORD_MORE "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 
 typedef struct regex_group {
     size_t begin;     /* in out, of its '(' */

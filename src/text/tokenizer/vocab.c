@@ -12,19 +12,22 @@ void mica_vocab_deinit(vocab *v) {
     *v = (vocab){0};
 }
 
-/* Eight bytes at a time; the multiplier is 2^64 / golden ratio, and the shifts bring its good high
- * bits down to where the slots are taken from. */
+/* Eight bytes at a time. The multiplier is 2^64 / golden ratio; a product carries only upwards, so
+ * its high half is folded into the low one, where the slots are taken from, and multiplied again. */
+static uint64_t mix(uint64_t h) {
+    h *= UINT64_C(0x9E3779B97F4A7C15);
+    return h ^ h >> 32;
+}
+
 uint64_t mica_text_hash(const char *s, size_t n) {
-    uint64_t h = (uint64_t)n * UINT64_C(0x9E3779B97F4A7C15), word;
+    uint64_t h = (uint64_t)n, word;
     for (; n >= 8; s += 8, n -= 8) {
         memcpy(&word, s, 8);
-        h = (h ^ word) * UINT64_C(0x9E3779B97F4A7C15);
-        h ^= h >> 29;
+        h = mix(h ^ word);
     }
     word = 0;
     if (n) memcpy(&word, s, n);
-    h = (h ^ word) * UINT64_C(0x9E3779B97F4A7C15);
-    return h ^ h >> 32;
+    return mix(mix(h ^ word));
 }
 
 static mica_status fail_memory(mica_error *err) {
@@ -49,6 +52,14 @@ static mica_status grow_ids(vocab *v, size_t n_needed, bool is_exact, mica_error
     return MICA_OK;
 }
 
+/* id + 1 in the low bits, and some of the hash above: most probes that are not the text are told by
+ * it without a look at the texts. */
+#define SLOT_ID_BITS 23
+#define SLOT_ID_MASK ((1u << SLOT_ID_BITS) - 1)
+_Static_assert(VOCAB_MAX_IDS < SLOT_ID_MASK, "ids must fit into a slot");
+
+static uint32_t slot_tag(uint64_t hash) { return (uint32_t)(hash >> 32) & ~SLOT_ID_MASK; }
+
 static void put_slot(uint32_t *slots, size_t n_slots, uint64_t hash, uint32_t value) {
     size_t i = (size_t)hash & (n_slots - 1);
     while (slots[i]) {
@@ -69,7 +80,7 @@ static mica_status grow_slots(vocab *v, size_t n_texts, mica_error *err) {
     for (size_t i = 0; i < v->n_slots; i++) {
         if (!v->slots[i]) continue;
         size_t n;
-        const char *text = vocab_text(v, (int32_t)(v->slots[i] - 1), &n);
+        const char *text = vocab_text(v, (int32_t)(v->slots[i] & SLOT_ID_MASK) - 1, &n);
         put_slot(slots, n_slots, mica_text_hash(text, n), v->slots[i]);
     }
     mica_free(v->slots);
@@ -103,19 +114,20 @@ mica_status mica_vocab_reserve(vocab *v, size_t n_ids, size_t n_text_bytes, mica
 }
 
 /* The slot that holds the text or the empty one where it would go. */
-static size_t find_slot(const vocab *v, const char *text, size_t n) {
-    size_t i = (size_t)mica_text_hash(text, n) & (v->n_slots - 1);
-    while (v->slots[i]) {
-        uint32_t id = v->slots[i] - 1;
+static size_t find_slot(const vocab *v, const char *text, size_t n, uint64_t hash) {
+    size_t i = (size_t)hash & (v->n_slots - 1);
+    for (uint32_t slot; (slot = v->slots[i]) != 0; i = (i + 1) & (v->n_slots - 1)) {
+        if ((slot & ~SLOT_ID_MASK) != slot_tag(hash)) continue;
+        uint32_t id = (slot & SLOT_ID_MASK) - 1;
         if (v->len[id] == n && memcmp(v->blob + v->off[id], text, n) == 0) break;
-        i = (i + 1) & (v->n_slots - 1);
     }
     return i;
 }
 
 int32_t mica_vocab_find(const vocab *v, const char *text, size_t n) {
     if (!n || n > v->longest) return -1;
-    return (int32_t)v->slots[find_slot(v, text, n)] - 1;
+    uint32_t slot = v->slots[find_slot(v, text, n, mica_text_hash(text, n))];
+    return (int32_t)(slot & SLOT_ID_MASK) - 1;
 }
 
 mica_status mica_vocab_add(vocab *v, size_t id, const char *text, size_t n, uint8_t kind,
@@ -145,8 +157,9 @@ mica_status mica_vocab_add(vocab *v, size_t id, const char *text, size_t n, uint
     if (id >= v->n_ids) v->n_ids = id + 1;
     if (n > v->longest) v->longest = n;
     if (!n) return MICA_OK;
-    size_t slot = find_slot(v, text, n);
+    uint64_t hash = mica_text_hash(text, n);
+    size_t slot = find_slot(v, text, n, hash);
     if (!v->slots[slot]) v->n_used++;
-    v->slots[slot] = (uint32_t)id + 1;
+    v->slots[slot] = ((uint32_t)id + 1) | slot_tag(hash);
     return MICA_OK;
 }

@@ -37,7 +37,7 @@ typedef struct vocab {
     uint8_t *kind; /* token_kind and flags */
     size_t n_ids;  /* highest id + 1 */
     size_t capacity;
-    uint32_t *slots; /* id + 1, 0 = empty; open addressing, a power of two */
+    uint32_t *slots; /* of texts; open addressing, a power of two */
     size_t n_slots;
     size_t n_used;
     size_t longest; /* bytes of the longest text */

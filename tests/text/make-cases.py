@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""Small pipelines and what the tokenizers library does with them: writes cases.jsonl.
+
+Needs `pip install tokenizers` (made with 0.23.3). The model of most cases has every character of
+the texts twice, plain for the first of a piece and with ## for the others, and no merges: the ids
+show the normalized text and where it was cut. A line has the parts of a tokenizer.json as JSON
+text, the texts (a list, or a list of the first line), and for each text its ids with special
+tokens added and parsed, its ids with neither, and the text of the first ids, special tokens kept
+and skipped.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+TEXTS = [
+    "", " ", "   ", "Hello world", " Hello  world ", "a\tb\nc\r\nd  e\u00a0f\u3000g", "The-final--countdown",
+    "--a--", "-", "abc123def4567", "١٢٣ Ⅷ ² ½ 12", "don't I'LL 'ſ K'S it's", "caf\u00e9 cafe\u0301 n\u0303 \u1e9b\u0323",
+    "\u0301lead", "a\u0323\u0301 a\u0301\u0323", "ﬁ Å Ω ① Ａ", "İstanbul ΣΟΣ ǅ ẞ", "한국어 \u1112\u1161\u11ab", "漢字かなカナ、。〆",
+    "a_b a·b a‿b x-y", "👩‍👩‍👧 👍🏽 ❤️", "\u0000\u0007\u007f\u0085\u200b\ufeff\ufffd x", "▁a ▁▁b a▁", "«q» “r” $5 + 6 = <7> ^`|~",
+    "fooBarBaz HTTPServer XMLHttp", "line one\n\nline two\n  \n x", "  \n", "\n\n\n", "A1b2C3", "1234567 12 1",
+    "word\u200cjoin\u200dx \u24b6\u24e9 \u1d43", "\u0378 unassigned \u180e mvs", "0x1F beef BEEF", "tail   ", "Ünïcödé ÉA éa",
+]
+MARKED = ["<s>a</s>", "a <mask> b", "x<mask>y <mask>", "<mask>", "foo foobar foo_ foo-foo éfoo foo1", "AbC abc ABC xAbCx",
+          " <l> y", "a  <l><l>  b", "y <r>  z", "<r> <l>", "<s> <s>", "<b>x <b>", "<|a|><|a|b|>", "<|a|>b|>", "a\u00a0<l>\n<r>\u3000b"]
+
+
+def characters(texts):
+    import unicodedata
+    found = set()
+    for t in texts:
+        for form in (t, t.lower(), *(unicodedata.normalize(f, t) for f in ("NFC", "NFD", "NFKC", "NFKD"))):
+            found.update(form)
+            found.update(unicodedata.normalize("NFD", form.lower()))
+    found.update("▁ _#XYZxyz?")
+    found.update(map(chr, range(0x21, 0x7f)))
+    found.update(chr(c) for c in range(0xA1, 0x144) if c != 0xAD)
+    return sorted(found)
+
+
+CHARS = characters(TEXTS + MARKED)
+VOCAB = {"<unk>": 0}
+for c in CHARS:
+    VOCAB[c] = len(VOCAB)
+    VOCAB["##" + c] = len(VOCAB)
+MODEL = {"type": "BPE", "dropout": None, "unk_token": "<unk>", "continuing_subword_prefix": "##",
+         "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
+         "vocab": VOCAB, "merges": []}
+
+
+def string(s):
+    return {"String": s}
+
+
+def regex(s):
+    return {"Regex": s}
+
+
+def split(pattern, behavior="Isolated", invert=False):
+    return {"type": "Split", "pattern": pattern, "behavior": behavior, "invert": invert}
+
+
+def token(i, content, **flags):
+    base = dict(single_word=False, lstrip=False, rstrip=False, normalized=False, special=False)
+    return {"id": i, "content": content, **base, **flags}
+
+
+def replace(pattern, content):
+    return {"type": "Replace", "pattern": pattern, "content": content}
+
+
+def metaspace(**kw):
+    return {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True, **kw}
+
+
+def byte_level(prefix, use_regex):
+    return {"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": True, "use_regex": use_regex}
+
+
+SPLIT_REGEXES = [
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    r"\w+|[^\w\s]+", r"\b", r"\B", r"\bfoo\b|\w+\b", r"\W", r"\d+", r"\D+", r"\h+", r"\H", r"\s", r"\S+", r"[^\S\n]+", r"[\s\d]+",
+    r"[[:alpha:]]+", r"[[:alnum:]]+", r"[[:upper:]][[:lower:]]*", r"[[:punct:]]", r"[[:space:]]+", r"[[:word:]]+", r"[[:xdigit:]]{2}",
+    r"[[:digit:][:upper:]]+", r"\p{Han}+", r"\p{Hiragana}|\p{Katakana}", r"\p{Letter}+", r"\p{Punct}", r"\p{^L}+", r"\P{L}+", r"[^\P{L}a]+",
+    r"[\p{L}&&[^\p{Han}]]+", r"[\w&&[^\d_]]+", r"[a-z&&[aeiou]]", r"[\p{L}&&[^a-f]&&[^x-z]]+", r"[[a-c][x-z]]+", r"[^[a-c]x]+",
+    r"\p{N}{2}+", r"\p{N}{1,2}+", r"[a-z]{2,}?", r"a{,2}", r"(?<=a)b|(?<!a)c", r"(?=[A-Z])", r"(?=(\d{3})+(?!\d))", r"(?<=[a-z])(?=[A-Z])",
+    r"^", r"$", r"^\s+|\s+$", r"\A.|.\z", r".\Z", r".", r"(?m:.)+", r"a(?i)B|C", r"(?i:foo)", r"x(?i:Y)z", r"(?i)[a-c]+", r"(?>a+)b", r"(?<name>a)|b",
+    r"\x41|\u0042|\x{43}", r"[\x41-\x43]", r"\t|\n|\r", r"[\-\]a]+", r"[-a]+", r"[a-]+", r"[]a]+", r"[+--]+", r"\$|\^|\.", r"a++|b*+c|d?+e",
+    r"\{|\}|x{|a{b", r"(?#c)a" , r"(a|b)*?-", r"\p{L}\p{M}*", r"\p{Alpha}+|\p{Upper}", r"[\h]+", r"\e|\a|\f|\v",
+    r"(?=\w)", r"x*", r"(?:-)*", r"[^(\s|.,!?…。，、।۔،)]+", r"\d{1,3}(?=(?:\d{3})*\b)",
+]
+
+
+def cases():
+    for form in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Nmt"):
+        yield {"normalizer": {"type": form}}
+    for left, right in ((True, True), (True, False), (False, True)):
+        yield {"normalizer": {"type": "Strip", "strip_left": left, "strip_right": right}}
+    yield {"normalizer": {"type": "Prepend", "prepend": "_"}}
+    yield {"normalizer": replace(string("a"), "xy")}
+    yield {"normalizer": replace(regex(r"\s+"), " ")}
+    yield {"normalizer": replace(regex(r"x*"), "Z")}
+    yield {"normalizer": replace(regex(r"[aeiou]"), "")}
+    yield {"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFD"}, {"type": "StripAccents"}, {"type": "Lowercase"}]}}
+    yield {"normalizer": {"type": "Sequence", "normalizers": []}}
+    yield {"normalizer": {"type": "ByteLevel"}}
+    for behavior in ("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"):
+        for invert in (False, True):
+            yield {"pre_tokenizer": split(string("-"), behavior, invert)}
+            yield {"pre_tokenizer": split(regex(r"[\s-]"), behavior, invert)}
+        yield {"pre_tokenizer": split(regex(r"(?=[A-Z])"), behavior)}
+    for pattern in SPLIT_REGEXES:
+        yield {"pre_tokenizer": split(regex(pattern))}
+    for prefix in (False, True):
+        for use_regex in (False, True):
+            yield {"pre_tokenizer": byte_level(prefix, use_regex), "decoder": byte_level(True, True)}
+    yield {"pre_tokenizer": {"type": "Digits", "individual_digits": True}}
+    yield {"pre_tokenizer": {"type": "Digits", "individual_digits": False}}
+    for behavior in ("Isolated", "Removed", "Contiguous", "MergedWithPrevious"):
+        yield {"pre_tokenizer": {"type": "Punctuation", "behavior": behavior}}
+    for name in ("Whitespace", "WhitespaceSplit"):
+        yield {"pre_tokenizer": {"type": name}}
+    yield {"pre_tokenizer": {"type": "CharDelimiterSplit", "delimiter": "-"}}
+    yield {"pre_tokenizer": {"type": "FixedLength", "length": 3}}
+    for scheme in ("always", "first", "never"):
+        for cut in (True, False):
+            yield {"pre_tokenizer": metaspace(prepend_scheme=scheme, split=cut), "decoder": metaspace(prepend_scheme=scheme)}
+        yield {"normalizer": {"type": "Strip", "strip_left": True, "strip_right": False}, "pre_tokenizer": metaspace(prepend_scheme=scheme)}
+        yield {"normalizer": replace(string("-"), ""), "pre_tokenizer": metaspace(prepend_scheme=scheme)}
+        yield {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [split(string("a"), "Removed"), metaspace(prepend_scheme=scheme)]},
+               "added_tokens": [token(9001, "<s>", special=True)]}
+    yield {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [split(regex(r"\p{N}{1,3}")), split(regex(r"[一-龥぀-ゟ゠-ヿ]+")),
+           {"type": "Digits", "individual_digits": True}, {"type": "Punctuation", "behavior": "Isolated"}, byte_level(False, True)]}}
+    # Added tokens: every flag, alone and together.
+    for normalizer in (None, {"type": "Lowercase"}, {"type": "Prepend", "prepend": "▁"}):
+        for special in (False, True):
+            for normalized in (False, True):
+                flags = dict(special=special, normalized=normalized)
+                yield {"normalizer": normalizer, "added_tokens": [
+                    token(9001, "<s>", **flags), token(9002, "</s>", **flags), token(9003, "<mask>", lstrip=True, **flags),
+                    token(9004, "foo", single_word=True, **flags), token(9005, "AbC", **flags), token(9006, "<l>", lstrip=True, **flags),
+                    token(9007, "<r>", rstrip=True, **flags), token(9008, "<b>", lstrip=True, rstrip=True, **flags),
+                    token(9009, "<|a|>", **flags), token(9010, "<|a|b|>", **flags), token(9011, "xA", **flags)]}
+    yield {"added_tokens": [token(9001, "<s>", special=True), token(9002, "foo"), token(9003, "foobar", normalized=True), token(9004, "ab", normalized=True)]}
+    # Post-processors.
+    added = [token(9001, "<s>", special=True), token(9002, "</s>", special=True)]
+    def special_ids(*names):
+        return {n: {"id": n, "ids": [len(VOCAB) + k], "tokens": [n]} for k, n in enumerate(names)}
+    def template(*items):
+        return {"type": "TemplateProcessing", "single": [{"Sequence": {"id": "A", "type_id": 0}} if i == "$A" else {"SpecialToken": {"id": i, "type_id": 0}} for i in items],
+                "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}], "special_tokens": special_ids("<s>", "</s>")}
+    yield {"added_tokens": added, "post_processor": template("<s>", "$A")}
+    yield {"added_tokens": added, "post_processor": template("<s>", "$A", "</s>", "</s>")}
+    yield {"added_tokens": added, "post_processor": {"type": "Sequence", "processors": [byte_level(True, True), template("</s>", "$A", "</s>")]}}
+    pair = {"sep": ["</s>", len(VOCAB) + 1], "cls": ["<s>", len(VOCAB)]}
+    yield {"added_tokens": added, "post_processor": {"type": "BertProcessing", **pair}}
+    yield {"added_tokens": added, "post_processor": {"type": "RobertaProcessing", "trim_offsets": True, "add_prefix_space": False, **pair}}
+    # Decoders; "##" stays in the tokens' texts.
+    for d in (replace(string("##"), ""), replace(regex(r"#+"), "_"), {"type": "Fuse"}, {"type": "Strip", "content": "#", "start": 2, "stop": 0},
+              {"type": "Strip", "content": "#", "start": 1, "stop": 1}):
+        yield {"decoder": d}
+        yield {"decoder": {"type": "Sequence", "decoders": [d, {"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}}
+    # Models.
+    letters = {c: i for i, c in enumerate(["<unk>", *"abcdefgh ", "ab", "bc", "abc", "cd", "abcd", "<0xC3>", "<0xA9>", "<0x21>"])}
+    def bpe(merges, vocab=letters, **kw):
+        return {**MODEL, "continuing_subword_prefix": None, "vocab": vocab, "merges": merges, **kw}
+    texts = ["abcd", "abcabcd", "aabbccdd", "xab", "abxyc", "ééa", "a!b?é", "bcd abc", "aaaaaaa", "zzz"]
+    order = [["a b", "b c", "ab c", "c d", "ab cd"], ["b c", "a b", "a bc", "c d", "ab cd"], [["c", "d"], ["a", "b"], ["ab", "cd"], ["b", "c"]]]
+    for merges in order + [["a b", "b c", "a b", "ab c"], ["#version: 0.2", "a b"]]:
+        yield {"model": bpe(merges), "texts": texts}
+        yield {"model": bpe(merges, fuse_unk=True), "texts": texts}
+        yield {"model": bpe(merges, unk_token=None), "texts": texts}
+    yield {"model": bpe(order[0], byte_fallback=True, unk_token=None), "texts": texts}
+    yield {"model": bpe(["b c"], ignore_merges=True), "texts": texts, "pre_tokenizer": {"type": "WhitespaceSplit"}}
+    suffixed = {c: i for i, c in enumerate(["<unk>", *"abcd", "a</w>", "b</w>", "c</w>", "d</w>", "ab</w>", "ab", "abc</w>", "cd</w>"])}
+    yield {"model": bpe(["a b</w>", "a b", "ab c</w>", "c d</w>"], suffixed, end_of_word_suffix="</w>"), "texts": texts, "pre_tokenizer": {"type": "WhitespaceSplit"}}
+    hashed = {c: i for i, c in enumerate(["<unk>", *"abcd", "##a", "##b", "##c", "##d", "ab", "##cd", "abcd", "##bc"])}
+    yield {"model": bpe(["a ##b", "##c ##d", "ab ##cd", "##b ##c"], hashed, continuing_subword_prefix="##"), "texts": texts, "pre_tokenizer": {"type": "WhitespaceSplit"}}
+
+
+def main():
+    out = Path(__file__).with_name("cases.jsonl").open("w")
+    def put(value):
+        out.write(json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n")
+    put({"model": json.dumps(MODEL, ensure_ascii=False), "TEXTS": TEXTS, "MARKED": MARKED})
+    n = 0
+    for case in cases():
+        parts = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None, "pre_tokenizer": None,
+                 "post_processor": None, "decoder": {"type": "Fuse"}, "model": MODEL}
+        texts = case.pop("texts", None) or (MARKED if case.get("added_tokens") else TEXTS)
+        parts.update(case)
+        for k, entry in enumerate(parts["added_tokens"]):
+            entry["id"] = len(parts["model"]["vocab"]) + k
+        try:
+            tokenizer = Tokenizer.from_str(json.dumps(parts))
+        except BaseException as e:
+            print("refused by the library:", json.dumps(case)[:200], e, file=sys.stderr)
+            continue
+        tokenizer.encode_special_tokens = False
+        ids = [tokenizer.encode(t).ids for t in texts]
+        tokenizer.encode_special_tokens = True
+        plain = [tokenizer.encode(t, add_special_tokens=False).ids for t in texts]
+        # Without the normalizer: 0.23 prints normalized tokens in their normalized form, which is a
+        # regression that is not wanted here.
+        decoder = Tokenizer.from_str(json.dumps({**parts, "normalizer": None}))
+        line = {k: json.dumps(v, ensure_ascii=False) for k, v in case.items()}
+        line["texts"] = "TEXTS" if texts is TEXTS else "MARKED" if texts is MARKED else texts
+        line["ids"] = ids
+        line["plain"] = "same" if plain == ids else plain
+        if "decoder" in case or "added_tokens" in case:
+            line["decoded"] = [decoder.decode(i, skip_special_tokens=False) for i in ids]
+            line["skipped"] = [decoder.decode(i, skip_special_tokens=True) for i in ids]
+        put(line)
+        n += 1
+    print(n, "cases", file=sys.stderr)
+
+
+main()
