@@ -164,6 +164,8 @@ def cases():
     for d in (replace(string("##"), ""), replace(regex(r"#+"), "_"), {"type": "Fuse"}, {"type": "Strip", "content": "#", "start": 2, "stop": 0},
               {"type": "Strip", "content": "#", "start": 1, "stop": 1}):
         yield {"decoder": d}
+        if d["type"] == "Fuse":
+            continue
         yield {"decoder": {"type": "Sequence", "decoders": [d, {"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}}
     # Models.
     letters = {c: i for i, c in enumerate(["<unk>", *"abcdefgh ", "ab", "bc", "abc", "cd", "abcd", "<0xC3>", "<0xA9>", "<0x21>"])}
