@@ -45,7 +45,7 @@ static void read_npy(tiny *t) {
     char path[1200], *data;
     size_t n_bytes;
     mica_error err;
-    long long rows, columns;
+    long long rows = 0, columns = 0;
     snprintf(path, sizeof(path), "%s/logits.npy", t->path);
     if (mica_file_read(&data, &n_bytes, path, (size_t)1 << 26, &err)) fail_msg("%s", err.message);
     assert_true(n_bytes > 10 && !memcmp(data, "\x93NUMPY\x01", 7));
