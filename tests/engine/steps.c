@@ -131,6 +131,31 @@ static void bad_ids(void **state) {
     world_close(&w);
 }
 
+static mica_status count_row(void *user, int64_t i, const float *logits, mica_error *err) {
+    int64_t *seen = user;
+    (void)logits, (void)err;
+    seen[0]++;
+    seen[1] = i;
+    return MICA_OK;
+}
+
+/* Only the row that is asked for gets logits, whatever the chunks. */
+static void last_logits_only(void **state) {
+    (void)state;
+    for (int chunk = 1; chunk <= 41; chunk += 8) {
+        engine_options options = tiny_exact(true);
+        options.chunk = chunk;
+        world w = world_open("llama-bf16", options);
+        int64_t seen[2] = {0, -1};
+        mica_error err;
+        eval_options o = {.role = ROLE_PROMPT, .on_logits = count_row, .user = seen};
+        assert_int_equal(mica_session_eval(w.s, w.t->ids, w.t->n_ids, &o, &err), MICA_OK);
+        assert_int_equal(seen[0], 1);
+        assert_int_equal(seen[1], w.t->n_ids - 1);
+        world_close(&w);
+    }
+}
+
 /* ---- generation ---- */
 typedef struct listener {
     int64_t n_tokens, stop_at, n_progress, cancel_at;
@@ -267,7 +292,27 @@ static void context_end(void **state) {
     world_close(&w);
 }
 
-/* Draws depend on the seed, not on chunks or threads; penalties see prompt and generated ids. */
+/* A penalty that forbids all that has been seen: no id of the prompt, and none twice. */
+static void penalties_see_all(void **state) {
+    (void)state;
+    world w = world_open("llama-bf16", tiny_exact(true));
+    bool seen[4096] = {false};
+    for (int64_t i = 0; i < w.t->n_ids; i++)
+        seen[w.t->ids[i]] = true;
+    listener l = {0};
+    generate_options o = greedy_options(60);
+    o.sampler.presence_penalty = 1e6f;
+    o.sampler.penalty_window = 0;
+    generate_result r = generate(&w, o, &l);
+    for (int64_t i = 0; i < r.n_ids; i++) {
+        assert_false(seen[r.ids[i]]);
+        seen[r.ids[i]] = true;
+    }
+    mica_generate_result_deinit(&r);
+    world_close(&w);
+}
+
+/* Draws depend on the seed, not on chunks or threads. */
 static void seeds(void **state) {
     (void)state;
     int32_t first[12], other[12];
