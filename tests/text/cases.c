@@ -1,5 +1,5 @@
-/* cases.c: every normalizer, pre-tokenizer, added-token flag, post-processor and decoder against the
- * tokenizers library, on the small pipelines of cases.jsonl (see make-cases.py).
+/* cases.c: every normalizer, pre-tokenizer, added-token flag, post-processor and decoder against
+ * the tokenizers library, on the small pipelines of cases.jsonl (see make-cases.py).
  *
  * Usage: cases CASES_FILE
  */

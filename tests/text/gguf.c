@@ -1,5 +1,5 @@
-/* gguf.c: vocabularies of GGUF files, worked out by hand: merging by score, bytes, unknown and unused
- * pieces, token types, special tokens, what ends a generation, and what is refused.
+/* gguf.c: vocabularies of GGUF files, worked out by hand: merging by score, bytes, unknown and
+ * unused pieces, token types, special tokens, what ends a generation, and what is refused.
  */
 #include "cmocka_base.h"
 
@@ -87,23 +87,25 @@ static void check_decode(const tokenizer *t, const int32_t *ids, size_t n, bool 
 #define IDS(...) ((const int32_t[]){__VA_ARGS__}), sizeof((const int32_t[]){__VA_ARGS__}) / 4
 
 static const entry spm_entries[] = {
-    {"<unk>", 0, 2},          /* 0 */
-    {"<s>", 0, 3},            /* 1 */
-    {"</s>", 0, 3},           /* 2 */
-    {"<0xC3>", 0, 6},         /* 3 */
-    {"<0xA9>", 0, 6},         /* 4 */
-    {"\xE2\x96\x81", -9, 1},  /* 5 */
-    {"a", -8, 1},             /* 6 */
-    {"b", -8, 1},             /* 7 */
-    {"c", -8, 1},             /* 8 */
-    {"ab", -3, 1},            /* 9 */
-    {"bc", -2, 1},            /* 10 */
-    {"\xE2\x96\x81" "a", -4, 1},  /* 11 */
-    {"abc", -5, 1},           /* 12 */
-    {"cc", -1, 5},            /* 13: unused */
-    {"ccc", -6, 1},           /* 14 */
-    {"<x>", 0, 4},            /* 15: user-defined */
-    {"aa", -3, 1},            /* 16: as good as ab */
+    {"<unk>", 0, 2},         /* 0 */
+    {"<s>", 0, 3},           /* 1 */
+    {"</s>", 0, 3},          /* 2 */
+    {"<0xC3>", 0, 6},        /* 3 */
+    {"<0xA9>", 0, 6},        /* 4 */
+    {"\xE2\x96\x81", -9, 1}, /* 5 */
+    {"a", -8, 1},            /* 6 */
+    {"b", -8, 1},            /* 7 */
+    {"c", -8, 1},            /* 8 */
+    {"ab", -3, 1},           /* 9 */
+    {"bc", -2, 1},           /* 10 */
+    {"\xE2\x96\x81"
+     "a",
+     -4, 1},        /* 11 */
+    {"abc", -5, 1}, /* 12 */
+    {"cc", -1, 5},  /* 13: unused */
+    {"ccc", -6, 1}, /* 14 */
+    {"<x>", 0, 4},  /* 15: user-defined */
+    {"aa", -3, 1},  /* 16: as good as ab */
 };
 
 static void begin_spm(gguf_bytes *g) {
@@ -167,8 +169,8 @@ static void test_spm_switches(void **state) {
 
 static void test_phi3_takes_space(void **state) {
     (void)state;
-    static const entry e[] = {{"<unk>", 0, 2}, {"<s>", 0, 3}, {"</s>", 0, 1}, {"<|user|>", 0, 3},
-                              {"\xE2\x96\x81", 0, 1}, {"a", 0, 1}};
+    static const entry e[] = {{"<unk>", 0, 2},    {"<s>", 0, 3},          {"</s>", 0, 1},
+                              {"<|user|>", 0, 3}, {"\xE2\x96\x81", 0, 1}, {"a", 0, 1}};
     gguf_bytes g;
     gguf_begin(&g);
     gguf_add_string(&g, "tokenizer.ggml.model", "llama");
@@ -183,8 +185,9 @@ static void test_phi3_takes_space(void **state) {
 
 /* ---- byte-level ---- */
 
-static const entry bpe_entries[] = {{"a", 0, 1}, {"b", 0, 1}, {"c", 0, 1}, {"abc", 0, 1},
-                                    {"\xC4\xA0", 0, 1}, {"<|im_end|>", 0, 4}, {"<e>", 0, 3}};
+static const entry bpe_entries[] = {{"a", 0, 1},   {"b", 0, 1},        {"c", 0, 1},
+                                    {"abc", 0, 1}, {"\xC4\xA0", 0, 1}, {"<|im_end|>", 0, 4},
+                                    {"<e>", 0, 3}};
 
 static void begin_bpe(gguf_bytes *g, const char *pre) {
     gguf_begin(g);
@@ -202,9 +205,12 @@ static void test_hidden_merges(void **state) {
     add_merges(&g, merges, 3);
     tokenizer *t = must_open(&g);
     check_encode(t, "abc", PLAIN, IDS(3));
-    check_encode(t, "ab", PLAIN, IDS(0, 1));  /* "ab" is no token: it falls apart */
+    check_encode(t, "ab", PLAIN, IDS(0, 1)); /* "ab" is no token: it falls apart */
     check_encode(t, "bca", PLAIN, IDS(1, 2, 0));
-    check_encode(t, "a\x01" "b", PLAIN, IDS(0, 1)); /* a byte without a letter vanishes */
+    check_encode(t,
+                 "a\x01"
+                 "b",
+                 PLAIN, IDS(0, 1)); /* a byte without a letter vanishes */
     check_encode(t, "a<e>", PLAIN, IDS(0, 6));
     assert_int_equal(mica_tokenizer_vocab_size(t), 7);
     assert_int_equal(mica_tokenizer_find(t, "ab", 2), -1);
@@ -232,9 +238,9 @@ static bool is_end(const tokenizer *t, int32_t id) {
 
 static void test_end_exceptions(void **state) {
     (void)state;
-    static const entry e[] = {{"a", 0, 1}, {"<|end|>", 0, 3}, {"<|return|>", 0, 3}, {"<|call|>", 0, 3},
-                              {"</s>", 0, 3}, {"<|tool_response>", 0, 3}, {"<|fim_pad|>", 0, 3},
-                              {"<|file_sep|>", 0, 1}};
+    static const entry e[] = {
+        {"a", 0, 1},    {"<|end|>", 0, 3},          {"<|return|>", 0, 3},  {"<|call|>", 0, 3},
+        {"</s>", 0, 3}, {"<|tool_response>", 0, 3}, {"<|fim_pad|>", 0, 3}, {"<|file_sep|>", 0, 1}};
     gguf_bytes g;
     gguf_begin(&g);
     gguf_add_string(&g, "tokenizer.ggml.model", "gpt2");
@@ -318,10 +324,12 @@ static void test_refusals(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spm),           cmocka_unit_test(test_spm_switches),
-        cmocka_unit_test(test_phi3_takes_space), cmocka_unit_test(test_hidden_merges),
-        cmocka_unit_test(test_end_exceptions), cmocka_unit_test(test_default_pre_warns),
-        cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_spm),
+                                       cmocka_unit_test(test_spm_switches),
+                                       cmocka_unit_test(test_phi3_takes_space),
+                                       cmocka_unit_test(test_hidden_merges),
+                                       cmocka_unit_test(test_end_exceptions),
+                                       cmocka_unit_test(test_default_pre_warns),
+                                       cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* properties.c: random vocabularies and random bytes against slow models.
  *
- * Heap merging against the definition (rescan for the best pair after every merge), for ranks and for
- * scores; decode(encode(x)) = x for any bytes; a stream's pieces against the whole decode; what the
- * stream holds back.
+ * Heap merging against the definition (rescan for the best pair after every merge), for ranks and
+ * for scores; decode(encode(x)) = x for any bytes; a stream's pieces against the whole decode; what
+ * the stream holds back.
  */
 #include "cmocka_base.h"
 
@@ -238,9 +238,20 @@ static void test_score_merges(void **state) {
 /* ---- round trips and streams ---- */
 
 static size_t random_bytes(char *out, size_t max) {
-    static const char *const bits[] = {"\xF0\x9F\x91\xA9\xE2\x80\x8D", "\xC3\xA9", "\xE2\x96\x81",
-                                       "\xED\xA0\xBD", "\xF0\x9F", "\xC0\xAF", "  ", "\r\n", "abc",
-                                       "e\xCC\x81", "\xEF\xBF\xBD", "\xFF", "12345", "don't"};
+    static const char *const bits[] = {"\xF0\x9F\x91\xA9\xE2\x80\x8D",
+                                       "\xC3\xA9",
+                                       "\xE2\x96\x81",
+                                       "\xED\xA0\xBD",
+                                       "\xF0\x9F",
+                                       "\xC0\xAF",
+                                       "  ",
+                                       "\r\n",
+                                       "abc",
+                                       "e\xCC\x81",
+                                       "\xEF\xBF\xBD",
+                                       "\xFF",
+                                       "12345",
+                                       "don't"};
     size_t n = 0, n_parts = 1 + rnd(20);
     for (size_t i = 0; i < n_parts && n + 16 < max; i++) {
         if (rnd(3) == 0) {

@@ -114,7 +114,8 @@ mica_status mica_added_tokens_finish(added_tokens *a, const vocab *v, const norm
 
 static uint8_t byte_at(const added_pattern *p, size_t i) { return (uint8_t)p->text[i]; }
 
-/* The first of patterns[low..high) whose byte `at` is not below `byte`; all are longer than `at`. */
+/* The first of patterns[low..high) whose byte `at` is not below `byte`; all are longer than `at`.
+ */
 static size_t lower_bound(const added_matcher *m, size_t low, size_t high, size_t at,
                           unsigned byte) {
     while (low < high) {
@@ -205,9 +206,9 @@ static mica_status put_match(const added_token *token, const char *text, size_t 
     return st;
 }
 
-mica_status mica_added_tokens_split(const added_tokens *a, const added_matcher *m,
-                                    const char *text, size_t n, bool parse_special,
-                                    added_piece_list *out, mica_error *err) {
+mica_status mica_added_tokens_split(const added_tokens *a, const added_matcher *m, const char *text,
+                                    size_t n, bool parse_special, added_piece_list *out,
+                                    mica_error *err) {
     mica_status st = MICA_OK;
     size_t done = 0;
     for (size_t i = 0; i < n && !st && m->n;) {
@@ -219,8 +220,8 @@ mica_status mica_added_tokens_split(const added_tokens *a, const added_matcher *
         const added_token *token = &a->items[p->token];
         size_t end = i + p->n;
         bool is_plain = token->special && !parse_special;
-        bool is_inside = token->single_word &&
-                         (is_word_before(text, i) || is_word_after(text, end, n));
+        bool is_inside =
+            token->single_word && (is_word_before(text, i) || is_word_after(text, end, n));
         if (!is_plain && !is_inside) {
             st = put_match(token, text, n, i, end, &done, out, err);
         }

@@ -30,8 +30,7 @@ static size_t pair_slot(const bpe_model *m, uint32_t left, uint32_t right) {
 }
 
 mica_status mica_bpe_add_merge(bpe_model *m, bpe_merge merge, mica_error *err) {
-    void *grown =
-        mica_text_grow(m->merges, &m->merge_capacity, m->n_merges + 1, sizeof(merge));
+    void *grown = mica_text_grow(m->merges, &m->merge_capacity, m->n_merges + 1, sizeof(merge));
     if (!grown) return mica_fail(err, MICA_E_NOMEM, "out of memory for %zu merges", m->n_merges);
     m->merges = grown;
     m->merges[m->n_merges++] = merge;

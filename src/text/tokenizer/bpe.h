@@ -21,7 +21,7 @@ typedef struct bpe_model {
     size_t merge_capacity;
     uint32_t *slots; /* rank + 1 by (left, right); open addressing, a power of two */
     size_t n_slots;
-    int32_t *char_ids; /* of the code points below BPE_N_CHAR_IDS; -1: none */
+    int32_t *char_ids;     /* of the code points below BPE_N_CHAR_IDS; -1: none */
     int32_t byte_ids[256]; /* of "<0xHH>"; -1: none */
     const char *prefix;    /* of all symbols but the first, "" for none; in the arena */
     const char *suffix;    /* of the last symbol */
@@ -29,10 +29,10 @@ typedef struct bpe_model {
     int32_t unk_id;
     bool fuse_unk;
     bool byte_fallback;
-    bool ignore_merges; /* a piece that is a token stays whole */
-    bool newlines_whole; /* the same for pieces of line ends only */
+    bool ignore_merges;   /* a piece that is a token stays whole */
+    bool newlines_whole;  /* the same for pieces of line ends only */
     bool later_rank_wins; /* of a repeated pair */
-    bool has_hidden; /* some merges make no token: such a symbol falls apart into characters */
+    bool has_hidden;      /* some merges make no token: such a symbol falls apart into characters */
 } bpe_model;
 
 void mica_bpe_deinit(bpe_model *m);

@@ -9,9 +9,9 @@
 #include "text/tokenizer/steps.h"
 
 typedef enum decoder_kind {
-    DECODE_REPLACE,   /* pattern -> content */
-    DECODE_STRIP,     /* up to n_start and n_stop times content from the ends */
-    DECODE_METASPACE  /* content -> space; in the first token deleted, if is_first_cut */
+    DECODE_REPLACE,  /* pattern -> content */
+    DECODE_STRIP,    /* up to n_start and n_stop times content from the ends */
+    DECODE_METASPACE /* content -> space; in the first token deleted, if is_first_cut */
 } decoder_kind;
 
 typedef struct decoder_step {
@@ -33,10 +33,10 @@ typedef enum decoder_bytes {
 typedef struct decoder {
     decoder_step *steps;
     decoder_bytes bytes;
-    bool joins_with_space;  /* tokens are words */
-    bool is_fused;          /* while parsing: later steps see the joined text */
-    char strip_char;        /* cut from the head of the joined text, */
-    size_t n_strip;         /* so many at most */
+    bool joins_with_space; /* tokens are words */
+    bool is_fused;         /* while parsing: later steps see the joined text */
+    char strip_char;       /* cut from the head of the joined text, */
+    size_t n_strip;        /* so many at most */
 } decoder;
 
 /* v NULL or null: tokens are joined with spaces. */

@@ -1,8 +1,8 @@
 /* detokenizer.c: ids to text, as they come. The whole decode is the sum of the pieces, so that both
  * can never differ.
  *
- * Bytes of tokens run through a UTF-8 reader that holds back an unfinished sequence (at most 3 bytes)
- * and replaces what can never become valid, one U+FFFD for each maximal part.
+ * Bytes of tokens run through a UTF-8 reader that holds back an unfinished sequence (at most 3
+ * bytes) and replaces what can never become valid, one U+FFFD for each maximal part.
  */
 #include "text/tokenizer/impl.h"
 
@@ -89,8 +89,7 @@ static mica_status push_decoded(detokenizer *d, int32_t id, bool is_first, mica_
         return emit(d, &c, 1, err);
     }
     if (!(t->vocab.kind[id] & TOKEN_LITERAL)) {
-        st = mica_decoder_run(&t->decoder, &d->scratch->decoder, text, n, is_first, &text, &n,
-                              err);
+        st = mica_decoder_run(&t->decoder, &d->scratch->decoder, text, n, is_first, &text, &n, err);
     }
     return st ? st : emit(d, text, n, err);
 }

@@ -1,8 +1,8 @@
 /* encode.c: text to ids, through the five stages of a tokenizer file.
  *
- * Split at raw added tokens; normalize each stretch; split at normalized added tokens; pre-tokenize;
- * run the model on every piece. Bytes that are no UTF-8 reach only a byte-level model, each run of
- * them as a piece of its own; other models see U+FFFD.
+ * Split at raw added tokens; normalize each stretch; split at normalized added tokens;
+ * pre-tokenize; run the model on every piece. Bytes that are no UTF-8 reach only a byte-level
+ * model, each run of them as a piece of its own; other models see U+FFFD.
  */
 #include "text/tokenizer/byte_alphabet.h"
 #include "text/tokenizer/codepoint.h"
@@ -66,8 +66,8 @@ static mica_status encode_text(encode_call *c, const char *text, size_t n, bool 
         if (p.id >= 0) {
             st = mica_token_list_push(c->out, p.id, err);
         } else {
-            st = encode_normalized(c, text + p.begin, p.end - p.begin, is_head && p.begin == 0,
-                                   err);
+            st =
+                encode_normalized(c, text + p.begin, p.end - p.begin, is_head && p.begin == 0, err);
         }
     }
     return st;

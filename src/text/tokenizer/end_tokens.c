@@ -24,7 +24,8 @@ static const char *const end_texts[] = {
     "<eos>",
     "<turn|>",
     "<end_of_utterance>",
-    "<\xEF\xBD\x9C" "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
+    "<\xEF\xBD\x9C"
+    "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
     "[e~[",
     "<|calls|>",
     "<|flush|>",
@@ -32,7 +33,7 @@ static const char *const end_texts[] = {
 
 /* Fill-in-the-middle padding, repository and file separators. */
 static const char *const separator_texts[] = {
-    "<|fim_pad|>", "<fim-pad>",  "<fim_pad>", "<|fim_repo|>",
+    "<|fim_pad|>",   "<fim-pad>",  "<fim_pad>", "<|fim_repo|>",
     "<|repo_name|>", "<fim-repo>", "<REPO>",    "<|file_sep|>",
 };
 
@@ -42,8 +43,8 @@ static int32_t find(const tokenizer *t, const char *text) {
 
 static bool has(const tokenizer *t, const char *text) { return find(t, text) >= 0; }
 
-/* Texts that end elsewhere but not in these formats. Gemma's "</s>" is the HTML tag, which its files
- * store as user-defined. */
+/* Texts that end elsewhere but not in these formats. Gemma's "</s>" is the HTML tag, which its
+ * files store as user-defined. */
 static bool is_exception(const tokenizer *t, const char *text) {
     if (strcmp(text, "<|end|>") == 0) {
         bool is_harmony = has(t, "<|return|>") && has(t, "<|call|>");

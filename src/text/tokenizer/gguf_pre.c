@@ -1,8 +1,9 @@
 /* gguf_pre.c: the pre-tokenizers that GGUF files name, written out.
  *
  * Each name stands for a list of regexes that are applied one after another, every match a piece of
- * its own, and for flags of the model. They are the patterns of the models' own tokenizer files, not
- * the approximations that some runtimes use for lack of Unicode classes. An unknown name is an error.
+ * its own, and for flags of the model. They are the patterns of the models' own tokenizer files,
+ * not the approximations that some runtimes use for lack of Unicode classes. An unknown name is an
+ * error.
  */
 #include "text/tokenizer/impl.h"
 
@@ -13,63 +14,62 @@
 #define MARKS " ?[^\\s\\p{L}\\p{N}]+"
 #define LINES "\\s*[\\r\\n]+"
 #define SPACES "\\s+(?!\\S)|\\s+"
-#define LLAMA3_WITH(number)                                                                        \
-    CONTRACTION "|" WORD "|" number "|" MARKS "[\\r\\n]*|" LINES "|" SPACES
+#define LLAMA3_WITH(number) CONTRACTION "|" WORD "|" number "|" MARKS "[\\r\\n]*|" LINES "|" SPACES
 #define LLAMA3 LLAMA3_WITH("\\p{N}{1,3}")
 #define QWEN2 LLAMA3_WITH("\\p{N}")
 
 /* o200k tells upper from lower case; `minus` takes a script out of both. */
 #define UPPER(minus) "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}" minus "]"
 #define LOWER(minus) "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}" minus "]"
-#define CASED_WORDS(minus, tail)                                                                   \
-    "[^\\r\\n\\p{L}\\p{N}]?" UPPER(minus) "*" LOWER(minus) "+" tail                                \
-    "|[^\\r\\n\\p{L}\\p{N}]?" UPPER(minus) "+" LOWER(minus) "*" tail
-#define O200K_WITH(number)                                                                         \
+#define CASED_WORDS(minus, tail)                     \
+    "[^\\r\\n\\p{L}\\p{N}]?" UPPER(minus) "*" LOWER( \
+        minus) "+" tail "|[^\\r\\n\\p{L}\\p{N}]?" UPPER(minus) "+" LOWER(minus) "*" tail
+#define O200K_WITH(number) \
     CASED_WORDS("", CONTRACTION "?") "|" number "|" MARKS "[\\r\\n/]*|" LINES "|" SPACES
 #define O200K O200K_WITH("\\p{N}{1,3}")
 #define TEKKEN CASED_WORDS("", "") "|\\p{N}|" MARKS "[\\r\\n/]*|" LINES "|" SPACES
-#define KIMI_K2                                                                                    \
-    "\\p{Han}+|" CASED_WORDS("&&[^\\p{Han}]", CONTRACTION "?") "|\\p{N}{1,3}|" MARKS               \
-    "[\\r\\n]*|" LINES "|" SPACES
+#define KIMI_K2                                                                      \
+    "\\p{Han}+|" CASED_WORDS("&&[^\\p{Han}]", CONTRACTION "?") "|\\p{N}{1,3}|" MARKS \
+                                                               "[\\r\\n]*|" LINES "|" SPACES
 
 #define CJK "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{309f}\\x{30a0}-\\x{30ff}]+"
-#define DEEPSEEK_WORDS                                                                             \
-    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
+#define DEEPSEEK_WORDS    \
+    "[!\"#$%&'()*+,\\-./" \
+    ":;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
 #define DEEPSEEK_V3 DEEPSEEK_WORDS "| ?[\\p{P}\\p{S}]+[\\r\\n]*|" LINES "|" SPACES
 #define SPARK DEEPSEEK_WORDS "| ?[\\p{P}\\p{S}]+|[\\r\\n]|" SPACES
 #define DEEPSEEK_CJK "[\\x{4e00}-\\x{9fa5}\\x{800}-\\x{4e00}\\x{ac00}-\\x{d7ff}]+"
 /* Cased letters with gaps, as the model's file lists them. */
-#define CASED                                                                                      \
-    "[" \
-    "\\x{41}-\\x{5a}\\x{61}-\\x{7a}\\x{b5}\\x{c0}-\\x{d6}\\x{d8}-\\x{f6}\\x{f8}-\\x{1ba}" \
-    "\\x{1bc}-\\x{1bf}\\x{1c4}-\\x{293}\\x{295}-\\x{2af}\\x{370}-\\x{373}" \
-    "\\x{376}-\\x{377}\\x{37b}-\\x{37d}\\x{37f}\\x{386}\\x{388}-\\x{38a}\\x{38c}" \
-    "\\x{38e}-\\x{3a1}\\x{3a3}-\\x{3f5}\\x{3f7}-\\x{481}\\x{48a}-\\x{52f}" \
-    "\\x{531}-\\x{556}\\x{10a0}-\\x{10c5}\\x{13a0}-\\x{13f5}\\x{13f8}-\\x{13fd}" \
-    "\\x{1c90}-\\x{1cba}\\x{1cbd}-\\x{1cbf}\\x{1d00}-\\x{1d2b}\\x{1d6b}-\\x{1d77}" \
-    "\\x{1d79}-\\x{1d9a}\\x{1e00}-\\x{1f15}\\x{1f18}-\\x{1f1d}\\x{1f20}-\\x{1f45}" \
+#define CASED                                                                              \
+    "["                                                                                    \
+    "\\x{41}-\\x{5a}\\x{61}-\\x{7a}\\x{b5}\\x{c0}-\\x{d6}\\x{d8}-\\x{f6}\\x{f8}-\\x{1ba}"  \
+    "\\x{1bc}-\\x{1bf}\\x{1c4}-\\x{293}\\x{295}-\\x{2af}\\x{370}-\\x{373}"                 \
+    "\\x{376}-\\x{377}\\x{37b}-\\x{37d}\\x{37f}\\x{386}\\x{388}-\\x{38a}\\x{38c}"          \
+    "\\x{38e}-\\x{3a1}\\x{3a3}-\\x{3f5}\\x{3f7}-\\x{481}\\x{48a}-\\x{52f}"                 \
+    "\\x{531}-\\x{556}\\x{10a0}-\\x{10c5}\\x{13a0}-\\x{13f5}\\x{13f8}-\\x{13fd}"           \
+    "\\x{1c90}-\\x{1cba}\\x{1cbd}-\\x{1cbf}\\x{1d00}-\\x{1d2b}\\x{1d6b}-\\x{1d77}"         \
+    "\\x{1d79}-\\x{1d9a}\\x{1e00}-\\x{1f15}\\x{1f18}-\\x{1f1d}\\x{1f20}-\\x{1f45}"         \
     "\\x{1f48}-\\x{1f4d}\\x{1f50}-\\x{1f57}\\x{1f59}\\x{1f5b}\\x{1f5d}\\x{1f5f}-\\x{1f7d}" \
-    "\\x{1f80}-\\x{1fb4}\\x{1fb6}-\\x{1fbc}\\x{1fbe}\\x{1fc2}-\\x{1fc4}" \
-    "\\x{1fc6}-\\x{1fcc}\\x{1fd0}-\\x{1fd3}\\x{1fd6}-\\x{1fdb}\\x{1fe0}-\\x{1fec}" \
+    "\\x{1f80}-\\x{1fb4}\\x{1fb6}-\\x{1fbc}\\x{1fbe}\\x{1fc2}-\\x{1fc4}"                   \
+    "\\x{1fc6}-\\x{1fcc}\\x{1fd0}-\\x{1fd3}\\x{1fd6}-\\x{1fdb}\\x{1fe0}-\\x{1fec}"         \
     "\\x{1ff2}-\\x{1ff4}\\x{1ff6}-\\x{1ffc}\\x{2102}\\x{2107}\\x{210a}-\\x{2113}\\x{2115}" \
     "\\x{2119}-\\x{211d}\\x{2124}\\x{2126}\\x{2128}\\x{212a}-\\x{212d}\\x{212f}-\\x{2134}" \
-    "\\x{2139}\\x{213c}-\\x{213f}\\x{2145}-\\x{2149}\\x{214e}\\x{2183}-\\x{2184}" \
-    "\\x{2c00}-\\x{2c7b}\\x{2c7e}-\\x{2ce4}\\x{2ceb}-\\x{2cee}\\x{2cf2}-\\x{2cf3}" \
-    "\\x{a640}-\\x{a66d}\\x{a680}-\\x{a69b}\\x{a722}-\\x{a76f}\\x{a771}-\\x{a787}" \
-    "\\x{a78b}-\\x{a78e}\\x{ab70}-\\x{abbf}\\x{fb00}-\\x{fb06}\\x{fb13}-\\x{fb17}" \
-    "\\x{ff21}-\\x{ff3a}\\x{ff41}-\\x{ff5a}\\x{10400}-\\x{1044f}\\x{104b0}-\\x{104d3}" \
+    "\\x{2139}\\x{213c}-\\x{213f}\\x{2145}-\\x{2149}\\x{214e}\\x{2183}-\\x{2184}"          \
+    "\\x{2c00}-\\x{2c7b}\\x{2c7e}-\\x{2ce4}\\x{2ceb}-\\x{2cee}\\x{2cf2}-\\x{2cf3}"         \
+    "\\x{a640}-\\x{a66d}\\x{a680}-\\x{a69b}\\x{a722}-\\x{a76f}\\x{a771}-\\x{a787}"         \
+    "\\x{a78b}-\\x{a78e}\\x{ab70}-\\x{abbf}\\x{fb00}-\\x{fb06}\\x{fb13}-\\x{fb17}"         \
+    "\\x{ff21}-\\x{ff3a}\\x{ff41}-\\x{ff5a}\\x{10400}-\\x{1044f}\\x{104b0}-\\x{104d3}"     \
     "\\x{104d8}-\\x{104fb}\\x{10c80}-\\x{10cb2}\\x{10cc0}-\\x{10cf2}\\x{118a0}-\\x{118df}" \
-    "\\x{1e900}-\\x{1e943}" \
+    "\\x{1e900}-\\x{1e943}"                                                                \
     "]"
-#define DEEPSEEK_MARKS                                                                             \
+#define DEEPSEEK_MARKS \
     "\\s?[!-/:-~\\x{ff01}-\\x{ff0f}\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}\\x{3000}-\\x{3002}]+"
-#define YOUTU                                                                                      \
-    "[\\x{ac00}-\\x{d7a3}\\x{3131}-\\x{318e}]+|[\\x{ff01}\\x{2026}\\x{201c}\\x{201d}\\x{2018}"     \
-    "\\x{2019}\\x{2014}\\x{ff1a}\\x{ff1b}\\x{ff0c}\\x{3001}-\\x{303f}\\x{fe30}-\\x{fe4f}]+|"       \
+#define YOUTU                                                                                  \
+    "[\\x{ac00}-\\x{d7a3}\\x{3131}-\\x{318e}]+|[\\x{ff01}\\x{2026}\\x{201c}\\x{201d}\\x{2018}" \
+    "\\x{2019}\\x{2014}\\x{ff1a}\\x{ff1b}\\x{ff0c}\\x{3001}-\\x{303f}\\x{fe30}-\\x{fe4f}]+|"   \
     "[\\x{3105}-\\x{312f}]+|" CJK
 #define FALCON_MARKS(more) "[\\p{P}\\$\\+<=>\\^~\\|" more "]+"
-#define BLOOM                                                                                      \
-    " ?[^(\\s|.,!?\\x{2026}\\x{3002}\\x{ff0c}\\x{3001}\\x{964}\\x{6d4}\\x{60c})]+"
+#define BLOOM " ?[^(\\s|.,!?\\x{2026}\\x{3002}\\x{ff0c}\\x{3001}\\x{964}\\x{6d4}\\x{60c})]+"
 
 /* ---- pipelines ---- */
 
@@ -80,8 +80,9 @@ static pipeline gpt2 = {GPT2_REGEX};
 static pipeline llama3 = {LLAMA3};
 static pipeline qwen2 = {QWEN2};
 static pipeline qwen35 = {
-    CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" LINES
-                "|" SPACES};
+    CONTRACTION
+    "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" LINES
+    "|" SPACES};
 static pipeline laguna = {"[^\\n]+|[\\n]+", QWEN2};
 static pipeline ufakzeka = {WORD "|\\p{N}|" MARKS "[\\r\\n]*|" LINES "|" SPACES};
 static pipeline seed_coder = {CONTRACTION "|" WORD "|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|" LINES
@@ -101,8 +102,8 @@ static pipeline kimi_k2 = {KIMI_K2};
 static pipeline youtu = {YOUTU, O200K_WITH("\\p{N}")};
 static pipeline deepseek_v3 = {"\\p{N}{1,3}", CJK, DEEPSEEK_V3};
 static pipeline spark = {"\\p{N}{1,3}", CJK, SPARK, "\\p{N}"};
-static pipeline deepseek_llm = {"[\\r\\n]", "\\s?" CASED "+", DEEPSEEK_MARKS, "\\s+$",
-                                DEEPSEEK_CJK, "\\p{N}+"};
+static pipeline deepseek_llm = {"[\\r\\n]", "\\s?" CASED "+", DEEPSEEK_MARKS,
+                                "\\s+$",    DEEPSEEK_CJK,     "\\p{N}+"};
 static pipeline deepseek_coder = {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", DEEPSEEK_CJK, "\\p{N}"};
 static pipeline minicpm5 = {"\\p{N}{1,3}", LLAMA3_WITH("\\p{N}+")};
 static pipeline digits_first = {"\\p{N}", GPT2_REGEX};

@@ -10,13 +10,13 @@ void mica_merge_scratch_deinit(merge_scratch *s) {
 
 mica_status mica_merge_push(merge_scratch *s, uint32_t begin, uint32_t n, int32_t id,
                             mica_error *err) {
-    void *grown = mica_text_grow(s->symbols, &s->symbol_capacity, s->n_symbols + 1,
-                                 sizeof(*s->symbols));
+    void *grown =
+        mica_text_grow(s->symbols, &s->symbol_capacity, s->n_symbols + 1, sizeof(*s->symbols));
     if (!grown) return mica_fail(err, MICA_E_NOMEM, "out of memory for the symbols of a text");
     s->symbols = grown;
     int32_t place = (int32_t)s->n_symbols++;
-    s->symbols[place] = (merge_symbol){.begin = begin, .n = n, .prev = place - 1, .next = -1,
-                                       .id = id};
+    s->symbols[place] =
+        (merge_symbol){.begin = begin, .n = n, .prev = place - 1, .next = -1, .id = id};
     if (place) s->symbols[place - 1].next = place;
     return MICA_OK;
 }

@@ -166,9 +166,8 @@ static bool begins_with_match(const normalizer *step, const step_scratch *scratc
 
 static mica_status replace(const normalizer *step, step_scratch *scratch, normalized_text *t,
                            text_buffer *out, mica_error *err) {
-    mica_status st =
-        mica_pattern_replace(&step->pattern, &scratch->regex, &scratch->matches, step->content,
-                             step->n_content, t->text, t->n, out, err);
+    mica_status st = mica_pattern_replace(&step->pattern, &scratch->regex, &scratch->matches,
+                                          step->content, step->n_content, t->text, t->n, out, err);
     if (!step->n_content && begins_with_match(step, scratch, t)) t->keeps_head = false;
     return st;
 }

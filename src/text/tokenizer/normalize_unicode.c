@@ -1,8 +1,8 @@
 /* normalize_unicode.c: NFC, NFD, NFKC and NFKD with utf8proc's tables.
  *
- * utf8proc decomposes one character and composes a whole text in linear time; the canonical ordering
- * in between is ours, by counting, because utf8proc's own swaps neighbours and is quadratic in the
- * length of a run of marks.
+ * utf8proc decomposes one character and composes a whole text in linear time; the canonical
+ * ordering in between is ours, by counting, because utf8proc's own swaps neighbours and is
+ * quadratic in the length of a run of marks.
  */
 #include "text/tokenizer/normalize.h"
 
@@ -107,8 +107,7 @@ mica_status mica_normalize_unicode(normalizer_kind form, const char *text, size_
     bool is_composed = form == NORMALIZE_NFC || form == NORMALIZE_NFKC;
     int options = UTF8PROC_STABLE | (is_compat ? UTF8PROC_COMPAT : 0);
     code_points c = {0};
-    mica_status st =
-        decompose(&c, text, n, (utf8proc_option_t)(options | UTF8PROC_DECOMPOSE), err);
+    mica_status st = decompose(&c, text, n, (utf8proc_option_t)(options | UTF8PROC_DECOMPOSE), err);
     if (!st) st = order(&c, err);
     if (!st && is_composed) {
         utf8proc_ssize_t n_left = utf8proc_normalize_utf32(

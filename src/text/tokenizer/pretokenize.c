@@ -90,8 +90,7 @@ static mica_status cut_piece(const pre_tokenizer *step, step_scratch *scratch, c
         break;
     }
     if (st || !out->n) return st;
-    split_behavior behavior =
-        step->kind == PRE_WHITESPACE_ONLY ? SPLIT_REMOVED : step->behavior;
+    split_behavior behavior = step->kind == PRE_WHITESPACE_ONLY ? SPLIT_REMOVED : step->behavior;
     mica_split_apply(out, behavior, step->is_inverted);
     return MICA_OK;
 }
@@ -129,8 +128,7 @@ static mica_status put_metaspace(const pre_tokenizer *step, const char *text, si
                                  bool is_head, text_buffer *out, mica_error *err) {
     bool has_prefix = starts_with(text, n, " ", 1) ||
                       starts_with(text, n, step->replacement, step->n_replacement);
-    bool is_wanted =
-        step->scheme == PREPEND_ALWAYS || (step->scheme == PREPEND_FIRST && is_head);
+    bool is_wanted = step->scheme == PREPEND_ALWAYS || (step->scheme == PREPEND_FIRST && is_head);
     mica_status st = MICA_OK;
     if (is_wanted && !has_prefix) {
         st = mica_text_buffer_append(out, step->replacement, step->n_replacement, err);
@@ -147,8 +145,8 @@ static mica_status put_metaspace(const pre_tokenizer *step, const char *text, si
     return st;
 }
 
-static mica_status change_piece(const pre_tokenizer *step, const char *text, size_t n,
-                                bool is_head, text_buffer *out, mica_error *err) {
+static mica_status change_piece(const pre_tokenizer *step, const char *text, size_t n, bool is_head,
+                                text_buffer *out, mica_error *err) {
     if (step->kind == PRE_METASPACE) return put_metaspace(step, text, n, is_head, out, err);
     if (step->kind == PRE_BYTES) return mica_byte_alphabet_map(out, text, n, err);
     mica_status st = MICA_OK;

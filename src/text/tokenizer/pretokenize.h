@@ -39,7 +39,7 @@ mica_status mica_pre_tokenizer_append(pre_tokenizer **list, pre_tokenizer step,
 mica_status mica_pre_tokenizer_append_regex(pre_tokenizer **list, const char *pattern,
                                             const step_loader *l, mica_error *err);
 
-#define GPT2_REGEX                                                                                \
+#define GPT2_REGEX \
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
 /* The text and its pieces between two steps. */

@@ -40,8 +40,8 @@ static mica_status parse_sequence(pre_tokenizer **list, const json_value *v, con
     return st;
 }
 
-static mica_status parse_byte_level(pre_tokenizer **list, const json_value *v,
-                                    const step_loader *l, mica_error *err) {
+static mica_status parse_byte_level(pre_tokenizer **list, const json_value *v, const step_loader *l,
+                                    mica_error *err) {
     mica_status st = MICA_OK;
     if (mica_json_bool(mica_json_find(v, "add_prefix_space"), true)) {
         st = mica_pre_tokenizer_append(list, (pre_tokenizer){.kind = PRE_PREFIX_SPACE}, l, err);

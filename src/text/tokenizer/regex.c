@@ -1,7 +1,8 @@
-/* regex.c: PCRE2 with UTF, Unicode properties and JIT, in terms of this project's memory and errors.
+/* regex.c: PCRE2 with UTF, Unicode properties and JIT, in terms of this project's memory and
+ * errors.
  *
- * Line ends are LF only and `^ $` are per line, as in Oniguruma. JIT code runs on a stack of its own
- * that may grow to 64 MiB of address space, so that a million repeated groups are no error.
+ * Line ends are LF only and `^ $` are per line, as in Oniguruma. JIT code runs on a stack of its
+ * own that may grow to 64 MiB of address space, so that a million repeated groups are no error.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "text/tokenizer/regex.h"

@@ -1,8 +1,8 @@
 /* regex.h: the regular expressions of tokenizer files.
  *
  * The files are written for Oniguruma; the engine here is PCRE2. A pattern is rewritten at load so
- * that it matches the same pieces, or refused by name: it is never run with another meaning. A match
- * that hits a limit of the engine is an error, not "no match".
+ * that it matches the same pieces, or refused by name: it is never run with another meaning. A
+ * match that hits a limit of the engine is an error, not "no match".
  */
 #ifndef MICA_TEXT_TOKENIZER_REGEX_H
 #define MICA_TEXT_TOKENIZER_REGEX_H

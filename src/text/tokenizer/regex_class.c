@@ -161,13 +161,17 @@ mica_status mica_regex_read_escape(regex_rewriter *rw, regex_escape *out) {
 
 /* [:name:] at pos. */
 static mica_status put_posix(regex_rewriter *rw) {
-    static const char *const names[][2] = {
-        {"alpha", "\\p{Alphabetic}"},     {"digit", "\\p{Nd}"},
-        {"alnum", "\\p{Alphabetic}\\p{Nd}"}, {"space", REGEX_SPACE_ITEMS},
-        {"word", REGEX_WORD_ITEMS},       {"upper", "\\p{Uppercase}"},
-        {"lower", "\\p{Lowercase}"},      {"punct", "\\p{P}\\p{S}"},
-        {"cntrl", "\\p{Cc}"},             {"xdigit", "0-9A-Fa-f"},
-        {"blank", "\\p{Zs}\\x{9}"}};
+    static const char *const names[][2] = {{"alpha", "\\p{Alphabetic}"},
+                                           {"digit", "\\p{Nd}"},
+                                           {"alnum", "\\p{Alphabetic}\\p{Nd}"},
+                                           {"space", REGEX_SPACE_ITEMS},
+                                           {"word", REGEX_WORD_ITEMS},
+                                           {"upper", "\\p{Uppercase}"},
+                                           {"lower", "\\p{Lowercase}"},
+                                           {"punct", "\\p{P}\\p{S}"},
+                                           {"cntrl", "\\p{Cc}"},
+                                           {"xdigit", "0-9A-Fa-f"},
+                                           {"blank", "\\p{Zs}\\x{9}"}};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         size_t n = strlen(names[i][0]);
         if (rw->n - rw->pos < n + 4 || memcmp(rw->in + rw->pos + 2, names[i][0], n) != 0) continue;
@@ -279,8 +283,8 @@ static mica_status put_right_operand(regex_rewriter *rw) {
 /* The operand first[0..n) is at out[begin..]; "&&" is at pos. */
 static mica_status put_intersection(regex_rewriter *rw, size_t begin) {
     text_buffer first = {0};
-    mica_status st = mica_text_buffer_append(&first, rw->out->data + begin, rw->out->n - begin,
-                                             rw->err);
+    mica_status st =
+        mica_text_buffer_append(&first, rw->out->data + begin, rw->out->n - begin, rw->err);
     rw->out->n = begin;
     if (!st) st = mica_regex_put(rw, "(?:");
     while (!st && regex_peek(rw, 0) == '&' && regex_peek(rw, 1) == '&') {

@@ -67,10 +67,10 @@ static const property_name names[] = {
     {"ideographic", "\\p{Ideographic}"},
 };
 
-static const char categories[][3] = {"L",  "Lu", "Ll", "Lt", "Lm", "Lo", "M",  "Mn", "Mc", "Me",
-                                     "N",  "Nd", "Nl", "No", "P",  "Pc", "Pd", "Ps", "Pe", "Pi",
-                                     "Pf", "Po", "S",  "Sm", "Sc", "Sk", "So", "Z",  "Zs", "Zl",
-                                     "Zp", "C",  "Cc", "Cf", "Co", "Cn"};
+static const char categories[][3] = {"L",  "Lu", "Ll", "Lt", "Lm", "Lo", "M",  "Mn", "Mc",
+                                     "Me", "N",  "Nd", "Nl", "No", "P",  "Pc", "Pd", "Ps",
+                                     "Pe", "Pi", "Pf", "Po", "S",  "Sm", "Sc", "Sk", "So",
+                                     "Z",  "Zs", "Zl", "Zp", "C",  "Cc", "Cf", "Co", "Cn"};
 
 static bool equals_folded(const char *folded, const char *name) {
     size_t i = 0;

@@ -168,8 +168,7 @@ static mica_status put_repeat(regex_rewriter *rw) {
 
 static mica_status open_group(regex_rewriter *rw, const char *text) {
     if (rw->n_groups == REGEX_MAX_GROUPS) return mica_regex_refuse(rw, "too many nested groups");
-    rw->groups[rw->n_groups++] =
-        (regex_group){.begin = rw->out->n, .is_caseless = rw->is_caseless};
+    rw->groups[rw->n_groups++] = (regex_group){.begin = rw->out->n, .is_caseless = rw->is_caseless};
     rw->atom = REGEX_NO_ATOM;
     rw->last_literal = '\0';
     return mica_regex_put(rw, text);

@@ -8,8 +8,8 @@
 
 /* Written-out classes: White_Space, and what \w means to Oniguruma: outside of brackets it also has
  * six numbers of Latin-1. */
-#define REGEX_SPACE_ITEMS                                                                         \
-    "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}"    \
+#define REGEX_SPACE_ITEMS                                                                       \
+    "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}" \
     "\\x{205f}\\x{3000}"
 #define REGEX_WORD_ITEMS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 #define REGEX_WORD_MORE "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
@@ -28,9 +28,10 @@ typedef struct regex_rewriter {
     text_buffer *out;
     regex_group groups[REGEX_MAX_GROUPS]; /* [0] is the whole pattern */
     size_t n_groups;
-    size_t atom;       /* in out: what a quantifier would repeat; NO_ATOM */
+    size_t atom; /* in out: what a quantifier would repeat; NO_ATOM */
     bool is_caseless;
-    char last_literal; /* under (?i): the letter just written, for pairs with a folding of their own */
+    char last_literal; /* under (?i): the letter just written, for pairs with a folding of their own
+                        */
     mica_error *err;
 } regex_rewriter;
 
@@ -49,9 +50,9 @@ mica_status mica_regex_put_literal(regex_rewriter *rw, uint32_t c);
 /* What an escape stands for. */
 typedef struct regex_escape {
     bool is_literal;
-    uint32_t c;       /* of a literal */
-    bool is_negated;  /* of a class: its items are those NOT meant */
-    bool is_simple;   /* of a class: one item, which can be negated by capital letters */
+    uint32_t c;      /* of a literal */
+    bool is_negated; /* of a class: its items are those NOT meant */
+    bool is_simple;  /* of a class: one item, which can be negated by capital letters */
     char items[REGEX_PROPERTY_MAX + 64];
 } regex_escape;
 

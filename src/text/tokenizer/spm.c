@@ -20,8 +20,8 @@ uint32_t mica_spm_rank(float score) {
     return ~ascending;
 }
 
-/* One call. For an unused piece, `left_n` has the length of the left part of the pair that last made
- * it, as SentencePiece remembers it. */
+/* One call. For an unused piece, `left_n` has the length of the left part of the pair that last
+ * made it, as SentencePiece remembers it. */
 typedef struct spm_call {
     const spm_model *model;
     const vocab *vocab;

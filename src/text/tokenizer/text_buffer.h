@@ -1,7 +1,7 @@
 /* text_buffer.h: growing bytes and growing arrays, for text on its way through the pipeline.
  *
- * A buffer is a struct of zeros at first and is given back with deinit. Inner loops reserve an upper
- * bound once and then write without checks.
+ * A buffer is a struct of zeros at first and is given back with deinit. Inner loops reserve an
+ * upper bound once and then write without checks.
  */
 #ifndef MICA_TEXT_TOKENIZER_TEXT_BUFFER_H
 #define MICA_TEXT_TOKENIZER_TEXT_BUFFER_H

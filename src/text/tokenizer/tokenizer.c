@@ -13,6 +13,7 @@ tokenizer *mica_tokenizer_new(const char *name, mica_error *err) {
         mica_fail(err, MICA_E_NOMEM, "%s: out of memory for the tokenizer", name);
         return NULL;
     }
+    t->vocab.name = t->name;
     mica_arena_init(&t->arena, 4096);
     t->bpe.prefix = t->bpe.suffix = "";
     t->bpe.unk_id = t->spm.unk_id = t->bos = t->eos = -1;

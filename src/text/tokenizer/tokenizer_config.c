@@ -1,8 +1,8 @@
-/* tokenizer_config.c: added tokens as both files of a folder list them, and the names of the special
- * ones.
+/* tokenizer_config.c: added tokens as both files of a folder list them, and the names of the
+ * special ones.
  *
- * tokenizer.json is read first and wins; tokens that only the config has are added. An id in conflict
- * with the vocabulary is put right with a warning, never silently.
+ * tokenizer.json is read first and wins; tokens that only the config has are added. An id in
+ * conflict with the vocabulary is put right with a warning, never silently.
  */
 #include "text/tokenizer/impl.h"
 
@@ -16,16 +16,18 @@ static mica_status find_id(tokenizer *t, const char *content, size_t n, int64_t 
     if (known >= 0) {
         *out = known;
         if (known == wanted || wanted < 0) return MICA_OK;
-        return mica_tokenizer_warn(t, err, "%s: added token \"%s\" has id %lld, but is %d in the "
-                                   "vocabulary, which counts", t->name, content,
-                                   (long long)wanted, known);
+        return mica_tokenizer_warn(t, err,
+                                   "%s: added token \"%s\" has id %lld, but is %d in the "
+                                   "vocabulary, which counts",
+                                   t->name, content, (long long)wanted, known);
     }
     int64_t id = wanted;
     if (id < 0 || vocab_has(&t->vocab, id)) {
         id = (int64_t)t->vocab.n_ids;
-        st = mica_tokenizer_warn(t, err, "%s: added token \"%s\" has id %lld, which another token "
-                                 "has; it gets %lld", t->name, content, (long long)wanted,
-                                 (long long)id);
+        st = mica_tokenizer_warn(t, err,
+                                 "%s: added token \"%s\" has id %lld, which another token "
+                                 "has; it gets %lld",
+                                 t->name, content, (long long)wanted, (long long)id);
         if (st) return st;
     }
     *out = (int32_t)id;
@@ -60,8 +62,10 @@ static mica_status read_added_decoder(tokenizer *t, const json_value *config, mi
         char *end;
         long long id = strtoll(key, &end, 10);
         if (*end || end == key) {
-            return mica_fail(err, MICA_E_FORMAT, "%s: added_tokens_decoder has the key \"%s\", "
-                             "which is no id", t->name, key);
+            return mica_fail(err, MICA_E_FORMAT,
+                             "%s: added_tokens_decoder has the key \"%s\", "
+                             "which is no id",
+                             t->name, key);
         }
         st = mica_tokenizer_read_added(t, list->members[i].value, id, err);
     }
@@ -77,7 +81,7 @@ static int32_t named_token(const tokenizer *t, const json_value *config, const c
 }
 
 mica_status mica_tokenizer_apply_config(tokenizer *t, const json_value *config, mica_error *err) {
-    static const char *const names[] = {"bos_token", "eos_token", "pad_token",  "unk_token",
+    static const char *const names[] = {"bos_token", "eos_token", "pad_token", "unk_token",
                                         "sep_token", "cls_token", "mask_token"};
     mica_status st = read_added_decoder(t, config, err);
     if (st) return st;

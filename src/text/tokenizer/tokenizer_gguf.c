@@ -30,7 +30,8 @@ static mica_status find_arrays(gguf_load *load, mica_error *err) {
     load->merges = mica_gguf_find(load->file, "tokenizer.ggml.merges");
     const gguf_entry *tokens = load->tokens;
     if (!tokens || tokens->type != GGUF_VALUE_ARRAY || tokens->element != GGUF_VALUE_STRING) {
-        return fail_format(load, "no vocabulary: tokenizer.ggml.tokens is no array of strings", err);
+        return fail_format(load, "no vocabulary: tokenizer.ggml.tokens is no array of strings",
+                           err);
     }
     const gguf_entry *numbers[] = {load->types, load->scores};
     for (int i = 0; i < 2; i++) {
@@ -39,7 +40,8 @@ static mica_status find_arrays(gguf_load *load, mica_error *err) {
         bool is_list = e->type == GGUF_VALUE_ARRAY && e->element != GGUF_VALUE_STRING &&
                        e->element != GGUF_VALUE_ARRAY;
         if (!is_list || e->n != tokens->n) {
-            return fail_format(load, "token types or scores are no list as long as the tokens", err);
+            return fail_format(load, "token types or scores are no list as long as the tokens",
+                               err);
         }
     }
     const gguf_entry *m = load->merges;
@@ -203,8 +205,10 @@ static mica_status load_gpt2(gguf_load *load, mica_error *err) {
     gguf_pre flags = {0};
     mica_status st = MICA_OK;
     if (!pre.data) {
-        st = mica_tokenizer_warn(t, err, "%s: no tokenizer.ggml.pre: the default pre-tokenizer is "
-                                 "used, which may not be the model's own", t->name);
+        st = mica_tokenizer_warn(t, err,
+                                 "%s: no tokenizer.ggml.pre: the default pre-tokenizer is "
+                                 "used, which may not be the model's own",
+                                 t->name);
     }
     if (!st) st = mica_gguf_pre_apply(t, pre.data, pre.n, &flags, err);
     pre_tokenizer bytes = {.kind = PRE_BYTES};
@@ -235,15 +239,14 @@ static mica_status load_model(gguf_load *load, mica_error *err) {
     } models[] = {{"llama", load_llama}, {"gpt2", load_gpt2}, {"gemma4", load_gemma4}};
     gguf_string name = mica_gguf_string(load->file, "tokenizer.ggml.model");
     if (!name.data) return fail_format(load, "no vocabulary: tokenizer.ggml.model is missing", err);
-    const gguf_entry *charsmap =
-        mica_gguf_find(load->file, "tokenizer.ggml.precompiled_charsmap");
+    const gguf_entry *charsmap = mica_gguf_find(load->file, "tokenizer.ggml.precompiled_charsmap");
     if (charsmap && charsmap->n) {
         return mica_fail(err, MICA_E_UNSUPPORTED,
                          "%s: tokenizer.ggml.precompiled_charsmap is not supported", load->t->name);
     }
     for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
-        bool is_name = strlen(models[i].name) == name.n &&
-                       memcmp(models[i].name, name.data, name.n) == 0;
+        bool is_name =
+            strlen(models[i].name) == name.n && memcmp(models[i].name, name.data, name.n) == 0;
         if (!is_name) continue;
         mica_status st = find_arrays(load, err);
         if (!st) st = read_tokens(load, err);

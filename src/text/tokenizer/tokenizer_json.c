@@ -1,8 +1,9 @@
 /* tokenizer_json.c: a tokenizer from the bytes of tokenizer.json.
  *
- * The file may have 30 MB, nearly all of it vocabulary and merges: these are read event by event into
- * their tables, without a tree. The small parts are noted as spans and parsed once the vocabulary is
- * known. Truncation and padding are of no meaning here and are ignored; an unknown type is an error.
+ * The file may have 30 MB, nearly all of it vocabulary and merges: these are read event by event
+ * into their tables, without a tree. The small parts are noted as spans and parsed once the
+ * vocabulary is known. Truncation and padding are of no meaning here and are ignored; an unknown
+ * type is an error.
  */
 #include "text/tokenizer/impl.h"
 
@@ -152,8 +153,7 @@ static mica_status read_merges(json_load *load, mica_error *err) {
 /* ---- the model ---- */
 
 /* A string of the model, or NULL for null. */
-static mica_status read_string(json_load *load, json_reader *r, const char **out,
-                               mica_error *err) {
+static mica_status read_string(json_load *load, json_reader *r, const char **out, mica_error *err) {
     json_event event;
     mica_status st = mica_json_next(r, &event, err);
     if (st) return st;
@@ -237,8 +237,8 @@ static mica_status parse_span(const json_load *load, json_span span, mica_arena 
     json_value *value = NULL;
     mica_status st = MICA_OK;
     if (span.end) {
-        st = mica_json_parse(&value, load->data + span.begin, span.end - span.begin,
-                             load->t->name, false, arena, err);
+        st = mica_json_parse(&value, load->data + span.begin, span.end - span.begin, load->t->name,
+                             false, arena, err);
     }
     *out = value;
     return st;
@@ -248,7 +248,8 @@ static mica_status read_added_list(json_load *load, mica_arena *arena, mica_erro
     const json_value *list;
     mica_status st = parse_span(load, load->added, arena, &list, err);
     if (st || !list || list->kind == JSON_KIND_NULL) return st;
-    if (list->kind != JSON_KIND_ARRAY) return fail_format(load, "\"added_tokens\" is no array", err);
+    if (list->kind != JSON_KIND_ARRAY)
+        return fail_format(load, "\"added_tokens\" is no array", err);
     for (size_t i = 0; i < list->n && !st; i++) {
         int64_t id = mica_json_i64(mica_json_find(list->items[i], "id"), -1);
         st = mica_tokenizer_read_added(load->t, list->items[i], id, err);
@@ -305,7 +306,8 @@ static mica_status parse_template(json_load *load, const json_value *v, mica_err
             const char *name = mica_json_string(mica_json_find(special, "id"), "");
             token_list *out = n_sequences ? &load->t->suffix : &before;
             st = template_ids(load, tokens, name, out, err);
-        } else if (sequence && strcmp(mica_json_string(mica_json_find(sequence, "id"), ""), "A") == 0) {
+        } else if (sequence &&
+                   strcmp(mica_json_string(mica_json_find(sequence, "id"), ""), "A") == 0) {
             n_sequences++;
         } else {
             st = fail_format(load, "a TemplateProcessing has an item of unknown kind", err);
@@ -429,13 +431,13 @@ static mica_status apply_config(json_load *load, const char *config, size_t n_co
                                 mica_arena *arena, mica_error *err) {
     json_value *v = NULL;
     if (!config) return MICA_OK;
-    mica_status st = mica_json_parse(&v, config, n_config, "tokenizer_config.json", true, arena,
-                                     err);
+    mica_status st =
+        mica_json_parse(&v, config, n_config, "tokenizer_config.json", true, arena, err);
     return st ? st : mica_tokenizer_apply_config(load->t, v, err);
 }
 
-static mica_status load_all(json_load *load, const char *config, size_t n_config,
-                            mica_arena *arena, mica_error *err) {
+static mica_status load_all(json_load *load, const char *config, size_t n_config, mica_arena *arena,
+                            mica_error *err) {
     tokenizer *t = load->t;
     mica_status st = read_file(load, err);
     if (!st) st = finish_model(load, err);

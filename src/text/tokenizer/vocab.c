@@ -13,7 +13,8 @@ void mica_vocab_deinit(vocab *v) {
 }
 
 /* Eight bytes at a time. The multiplier is 2^64 / golden ratio; a product carries only upwards, so
- * its high half is folded into the low one, where the slots are taken from, and multiplied again. */
+ * its high half is folded into the low one, where the slots are taken from, and multiplied again.
+ */
 static uint64_t mix(uint64_t h) {
     h *= UINT64_C(0x9E3779B97F4A7C15);
     return h ^ h >> 32;
@@ -30,8 +31,8 @@ uint64_t mica_text_hash(const char *s, size_t n) {
     return mix(mix(h ^ word));
 }
 
-static mica_status fail_memory(mica_error *err) {
-    return mica_fail(err, MICA_E_NOMEM, "out of memory for a vocabulary");
+static mica_status fail_memory(const vocab *v, mica_error *err) {
+    return mica_fail(err, MICA_E_NOMEM, "%s: out of memory for the vocabulary", v->name);
 }
 
 /* Grows each array on its own, so that a failure in the middle leaves a usable vocabulary. */
@@ -39,13 +40,13 @@ static mica_status grow_ids(vocab *v, size_t n_needed, bool is_exact, mica_error
     if (n_needed <= v->capacity) return MICA_OK;
     size_t n = is_exact ? n_needed : n_needed + n_needed / 2 + 64;
     uint32_t *off = mica_realloc(v->off, n * sizeof(*off));
-    if (!off) return fail_memory(err);
+    if (!off) return fail_memory(v, err);
     v->off = off;
     uint16_t *len = mica_realloc(v->len, n * sizeof(*len));
-    if (!len) return fail_memory(err);
+    if (!len) return fail_memory(v, err);
     v->len = len;
     uint8_t *kind = mica_realloc(v->kind, n);
-    if (!kind) return fail_memory(err);
+    if (!kind) return fail_memory(v, err);
     v->kind = kind;
     memset(v->kind + v->capacity, TOKEN_ABSENT, n - v->capacity);
     v->capacity = n;
@@ -76,7 +77,7 @@ static mica_status grow_slots(vocab *v, size_t n_texts, mica_error *err) {
         n_slots *= 2;
     }
     uint32_t *slots = mica_calloc(n_slots, sizeof(*slots));
-    if (!slots) return fail_memory(err);
+    if (!slots) return fail_memory(v, err);
     for (size_t i = 0; i < v->n_slots; i++) {
         if (!v->slots[i]) continue;
         size_t n;
@@ -92,11 +93,12 @@ static mica_status grow_slots(vocab *v, size_t n_texts, mica_error *err) {
 static mica_status grow_blob(vocab *v, size_t n_needed, bool is_exact, mica_error *err) {
     if (n_needed <= v->blob_capacity) return MICA_OK;
     if (n_needed > UINT32_MAX) {
-        return mica_fail(err, MICA_E_LIMIT, "the texts of the vocabulary exceed 4 GiB");
+        return mica_fail(err, MICA_E_LIMIT, "%s: the texts of the vocabulary exceed 4 GiB",
+                         v->name);
     }
     size_t n = is_exact ? n_needed : n_needed + n_needed / 2 + 1024;
     char *blob = mica_realloc(v->blob, n);
-    if (!blob) return fail_memory(err);
+    if (!blob) return fail_memory(v, err);
     v->blob = blob;
     v->blob_capacity = n;
     return MICA_OK;
@@ -105,8 +107,9 @@ static mica_status grow_blob(vocab *v, size_t n_needed, bool is_exact, mica_erro
 mica_status mica_vocab_reserve(vocab *v, size_t n_ids, size_t n_text_bytes, mica_error *err) {
     mica_status st;
     if (n_ids > VOCAB_MAX_IDS) {
-        return mica_fail(err, MICA_E_LIMIT, "the vocabulary has %zu entries; at most %u are read",
-                         n_ids, VOCAB_MAX_IDS);
+        return mica_fail(err, MICA_E_LIMIT,
+                         "%s: the vocabulary has %zu entries; at most %u are read", v->name, n_ids,
+                         VOCAB_MAX_IDS);
     }
     if ((st = grow_ids(v, n_ids, true, err))) return st;
     if ((st = grow_slots(v, n_ids, err))) return st;
@@ -134,16 +137,17 @@ mica_status mica_vocab_add(vocab *v, size_t id, const char *text, size_t n, uint
                            mica_error *err) {
     mica_status st;
     if (id >= VOCAB_MAX_IDS) {
-        return mica_fail(err, MICA_E_LIMIT, "token id %zu is above the limit of %u", id,
-                         VOCAB_MAX_IDS);
+        return mica_fail(err, MICA_E_LIMIT, "%s: token id %zu is above the limit of %u", v->name,
+                         id, VOCAB_MAX_IDS);
     }
     if (n > VOCAB_MAX_TEXT) {
-        return mica_fail(err, MICA_E_LIMIT, "the text of token %zu has %zu bytes; at most %u are "
-                         "read", id, n, VOCAB_MAX_TEXT);
+        return mica_fail(err, MICA_E_LIMIT,
+                         "%s: the text of token %zu has %zu bytes; at most %u are read", v->name,
+                         id, n, VOCAB_MAX_TEXT);
     }
     if (vocab_has(v, (int64_t)id)) {
-        return mica_fail(err, MICA_E_FORMAT, "token id %zu has two texts, \"%s\" and \"%.*s\"", id,
-                         v->blob + v->off[id], (int)n, text);
+        return mica_fail(err, MICA_E_FORMAT, "%s: token id %zu has two texts, \"%s\" and \"%.*s\"",
+                         v->name, id, v->blob + v->off[id], (int)n, text);
     }
     if ((st = grow_ids(v, id + 1, false, err))) return st;
     if ((st = grow_slots(v, v->n_used + 1, err))) return st;

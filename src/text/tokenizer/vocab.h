@@ -1,8 +1,8 @@
 /* vocab.h: the texts of all ids and a hash from text to id.
  *
  * Built for vocabularies of a quarter million entries: all texts lie in one blob, an id costs 4 + 2
- * + 1 bytes and about 8 of hash. Ids may come in any order and may leave gaps. Hidden entries are parts
- * of merges that are no token: only the merge table uses them.
+ * + 1 bytes and about 8 of hash. Ids may come in any order and may leave gaps. Hidden entries are
+ * parts of merges that are no token: only the merge table uses them.
  */
 #ifndef MICA_TEXT_TOKENIZER_VOCAB_H
 #define MICA_TEXT_TOKENIZER_VOCAB_H
@@ -29,7 +29,8 @@ enum token_kind {
 };
 
 typedef struct vocab {
-    char *blob; /* texts, each followed by a NUL */
+    const char *name; /* of the source, for messages */
+    char *blob;       /* texts, each followed by a NUL */
     size_t blob_bytes;
     size_t blob_capacity;
     uint32_t *off;

@@ -1,0 +1,470 @@
+/* lazy.c: closures, and the interning of stacks and states. */
+#include "text/grammar/lazy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A closure of so many configurations means a grammar that is ambiguous without end. */
+enum { MAX_CLOSURE = 1 << 17, FIRST_SLOTS = 1024, MAX_CUT_DEPTH = 64 };
+
+static bool fail(lazy *l, mica_status st) {
+    if (!l->status) l->status = st;
+    return false;
+}
+
+mica_status mica_lazy_check(const lazy *l, mica_error *err) {
+    if (l->status == MICA_E_LIMIT) {
+        return mica_fail(err, MICA_E_LIMIT,
+                         "the grammar is too ambiguous: more than %d ways to go on at one place",
+                         MAX_CLOSURE);
+    }
+    if (l->status) return mica_fail(err, l->status, "out of memory while running a grammar");
+    return MICA_OK;
+}
+
+static bool grow(lazy *l, void *items, uint32_t *capacity, uint32_t n_needed, size_t item_bytes) {
+    if (n_needed <= *capacity) return true;
+    uint32_t wanted = *capacity ? 2 * *capacity : 256;
+    if (wanted < n_needed) wanted = n_needed;
+    void *old;
+    memcpy(&old, items, sizeof(old));
+    void *grown = mica_realloc(old, wanted * item_bytes);
+    if (!grown) return fail(l, MICA_E_NOMEM);
+    memcpy(items, &grown, sizeof(grown));
+    *capacity = wanted;
+    return true;
+}
+
+static uint64_t mix(uint64_t h, uint64_t v) {
+    h = (h ^ v) * UINT64_C(0x9E3779B97F4A7C15);
+    return h ^ h >> 32;
+}
+
+static uint64_t config_hash(uint64_t h, lazy_config c) {
+    return mix(h, (uint64_t)c.node << 32 | c.stack);
+}
+
+/* ---- stacks ---- */
+
+static uint64_t frame_hash(const lazy_frame *f) {
+    return mix(mix((uint64_t)f->node << 32 | f->parent, f->count), 1);
+}
+
+static bool rehash_frames(lazy *l) {
+    uint32_t n_slots = l->n_frame_slots ? 2 * l->n_frame_slots : FIRST_SLOTS;
+    uint32_t *slots = mica_calloc(n_slots, sizeof(*slots));
+    if (!slots) return fail(l, MICA_E_NOMEM);
+    for (uint32_t i = STACK_HOLE + 1; i < l->n_frames; i++) {
+        uint32_t at = (uint32_t)frame_hash(&l->frames[i]) & (n_slots - 1);
+        while (slots[at]) {
+            at = (at + 1) & (n_slots - 1);
+        }
+        slots[at] = i;
+    }
+    mica_free(l->frame_slots);
+    l->frame_slots = slots;
+    l->n_frame_slots = n_slots;
+    return true;
+}
+
+/* The stack with one more frame. */
+static uint32_t push_frame(lazy *l, uint32_t node, uint64_t count, uint32_t parent) {
+    if (2 * l->n_frames >= l->n_frame_slots && !rehash_frames(l)) return STACK_BOTTOM;
+    lazy_frame f = {node, parent, count, l->frames[parent].depth + 1};
+    uint32_t at = (uint32_t)frame_hash(&f) & (l->n_frame_slots - 1);
+    for (uint32_t i; (i = l->frame_slots[at]) != 0; at = (at + 1) & (l->n_frame_slots - 1)) {
+        const lazy_frame *g = &l->frames[i];
+        if (g->node == node && g->parent == parent && g->count == count) return i;
+    }
+    if (!grow(l, &l->frames, &l->frames_capacity, l->n_frames + 1, sizeof(f))) return STACK_BOTTOM;
+    l->frames[l->n_frames] = f;
+    l->frame_slots[at] = l->n_frames;
+    return l->n_frames++;
+}
+
+/* ---- closures ---- */
+
+static bool rehash_seen(lazy *l) {
+    uint32_t n_slots = l->n_seen_slots ? 2 * l->n_seen_slots : FIRST_SLOTS;
+    uint32_t *seen = mica_calloc(n_slots, sizeof(*seen));
+    uint32_t *stamps = mica_calloc(n_slots, sizeof(*stamps));
+    if (!seen || !stamps) {
+        mica_free(seen);
+        mica_free(stamps);
+        return fail(l, MICA_E_NOMEM);
+    }
+    for (uint32_t i = 0; i < l->n_todo; i++) {
+        uint32_t at = (uint32_t)config_hash(0, l->todo[i]) & (n_slots - 1);
+        while (seen[at]) {
+            at = (at + 1) & (n_slots - 1);
+        }
+        seen[at] = i + 1;
+        stamps[at] = 1;
+    }
+    mica_free(l->seen);
+    mica_free(l->seen_stamp);
+    l->seen = seen;
+    l->seen_stamp = stamps;
+    l->n_seen_slots = n_slots;
+    l->stamp = 1;
+    return true;
+}
+
+static void begin_closure(lazy *l) {
+    l->n_todo = l->n_found = 0;
+    l->found_flags = 0;
+    if (++l->stamp == 0) {
+        memset(l->seen_stamp, 0, l->n_seen_slots * sizeof(*l->seen_stamp));
+        l->stamp = 1;
+    }
+}
+
+/* Puts a configuration on the work list unless it was there before. */
+static void visit(lazy *l, uint32_t node, uint32_t stack) {
+    if (l->status || (2 * l->n_todo >= l->n_seen_slots && !rehash_seen(l))) return;
+    lazy_config c = {node, stack};
+    uint32_t at = (uint32_t)config_hash(0, c) & (l->n_seen_slots - 1);
+    for (; l->seen_stamp[at] == l->stamp; at = (at + 1) & (l->n_seen_slots - 1)) {
+        lazy_config d = l->todo[l->seen[at] - 1];
+        if (d.node == node && d.stack == stack) return;
+    }
+    if (l->n_todo == MAX_CLOSURE) {
+        fail(l, MICA_E_LIMIT);
+        return;
+    }
+    if (!grow(l, &l->todo, &l->todo_capacity, l->n_todo + 1, sizeof(c))) return;
+    l->todo[l->n_todo++] = c;
+    l->seen[at] = l->n_todo;
+    l->seen_stamp[at] = l->stamp;
+}
+
+/* Round `count` of a repeat is done (0: it begins). Without an upper bound counts stop at min, so
+ * that long loops come back to the same state. */
+static void visit_repeat(lazy *l, uint32_t node, uint64_t count, uint32_t parent) {
+    const program_node *n = &l->program->nodes[node];
+    if (count >= n->min) visit(l, n->b, parent);
+    if (n->max == EXPR_UNBOUNDED && count > n->min) count = n->min;
+    if (count < n->max) visit(l, n->a, push_frame(l, node, count, parent));
+}
+
+/* The members in `seen` are there. */
+static void visit_members(lazy *l, uint32_t node, uint64_t seen, uint32_t parent) {
+    const program_node *n = &l->program->nodes[node];
+    const program_members *m = &l->program->members[n->a];
+    if ((seen & m->required) == m->required) visit(l, n->b, parent);
+    const uint32_t *entries = l->program->entries + m->first_entry + (seen ? m->n_items : 0);
+    for (uint32_t i = 0; i < m->n_items; i++) {
+        bool is_rest = m->has_rest && i + 1 == m->n_items;
+        uint64_t bit = is_rest ? MEMBERS_REST_BIT : UINT64_C(1) << i;
+        if (!is_rest && (seen & bit)) continue;
+        visit(l, entries[i], push_frame(l, node, seen | bit, parent));
+    }
+}
+
+static void visit_return(lazy *l, uint32_t stack) {
+    if (stack == STACK_BOTTOM) {
+        l->found_flags |= STATE_ACCEPTS;
+        return;
+    }
+    if (stack == STACK_HOLE) {
+        l->found_flags |= STATE_OPEN;
+        return;
+    }
+    lazy_frame f = l->frames[stack];
+    switch (l->program->nodes[f.node].kind) {
+    case NODE_REPEAT:
+        visit_repeat(l, f.node, f.count + 1, f.parent);
+        break;
+    case NODE_MEMBERS:
+        visit_members(l, f.node, f.count, f.parent);
+        break;
+    default:
+        visit(l, f.node, f.parent);
+    }
+}
+
+static void expand(lazy *l, lazy_config c) {
+    const program_node *n = &l->program->nodes[c.node];
+    switch (n->kind) {
+    case NODE_SET:
+        if (grow(l, &l->found, &l->found_capacity, l->n_found + 1, sizeof(c)))
+            l->found[l->n_found++] = c;
+        break;
+    case NODE_SPLIT:
+        visit(l, n->a, c.stack);
+        visit(l, n->b, c.stack);
+        break;
+    case NODE_CALL:
+        visit(l, n->a, push_frame(l, n->b, 0, c.stack));
+        break;
+    case NODE_JUMP:
+        visit(l, n->a, c.stack);
+        break;
+    case NODE_RETURN:
+        visit_return(l, c.stack);
+        break;
+    case NODE_REPEAT:
+        visit_repeat(l, c.node, 0, c.stack);
+        break;
+    case NODE_MEMBERS:
+        visit_members(l, c.node, 0, c.stack);
+        break;
+    case NODE_FAIL:
+        break;
+    }
+}
+
+static int compare_configs(const void *a, const void *b) {
+    const lazy_config *x = a, *y = b;
+    if (x->node != y->node) return x->node < y->node ? -1 : 1;
+    return x->stack < y->stack ? -1 : x->stack > y->stack;
+}
+
+static void sort_configs(lazy_config *c, uint32_t n) {
+    if (n > 32) {
+        qsort(c, n, sizeof(*c), compare_configs);
+        return;
+    }
+    for (uint32_t i = 1; i < n; i++) {
+        lazy_config x = c[i];
+        uint32_t k = i;
+        for (; k > 0 && compare_configs(&c[k - 1], &x) > 0; k--) {
+            c[k] = c[k - 1];
+        }
+        c[k] = x;
+    }
+}
+
+/* ---- states ---- */
+
+static uint64_t state_hash(const lazy_config *c, uint32_t n, uint8_t flags) {
+    uint64_t h = flags;
+    for (uint32_t i = 0; i < n; i++) {
+        h = config_hash(h, c[i]);
+    }
+    return mix(h, n);
+}
+
+static bool rehash_states(lazy *l) {
+    uint32_t n_slots = l->n_state_slots ? 2 * l->n_state_slots : FIRST_SLOTS;
+    uint32_t *slots = mica_calloc(n_slots, sizeof(*slots));
+    if (!slots) return fail(l, MICA_E_NOMEM);
+    for (uint32_t i = STATE_DEAD; i < l->n_states; i++) {
+        const lazy_state *s = &l->states[i];
+        uint64_t h = state_hash(l->configs + s->first, s->n, l->flags[i]);
+        uint32_t at = (uint32_t)h & (n_slots - 1);
+        while (slots[at]) {
+            at = (at + 1) & (n_slots - 1);
+        }
+        slots[at] = i;
+    }
+    mica_free(l->state_slots);
+    l->state_slots = slots;
+    l->n_state_slots = n_slots;
+    return true;
+}
+
+static bool grow_states(lazy *l) {
+    if (l->n_states < l->states_capacity) return true;
+    uint32_t capacity = l->states_capacity ? 2 * l->states_capacity : 64;
+    size_t row = l->n_classes * sizeof(*l->next);
+    void *next = mica_realloc(l->next, capacity * row);
+    if (next) l->next = next;
+    void *flags = mica_realloc(l->flags, capacity);
+    if (flags) l->flags = flags;
+    void *states = mica_realloc(l->states, capacity * sizeof(*l->states));
+    if (states) l->states = states;
+    if (!next || !flags || !states) return fail(l, MICA_E_NOMEM);
+    l->states_capacity = capacity;
+    return true;
+}
+
+static uint32_t add_state(lazy *l, const lazy_config *c, uint32_t n, uint8_t flags) {
+    if (!grow_states(l)) return STATE_DEAD;
+    if (!grow(l, &l->configs, &l->configs_capacity, l->n_configs + n, sizeof(*c)))
+        return STATE_DEAD;
+    uint32_t id = l->n_states++;
+    memset(l->next + (size_t)id * l->n_classes, 0, l->n_classes * sizeof(*l->next));
+    l->flags[id] = flags;
+    l->states[id] = (lazy_state){.first = l->n_configs, .n = n};
+    if (n) memcpy(l->configs + l->n_configs, c, n * sizeof(*c));
+    l->n_configs += n;
+    return id;
+}
+
+/* The state of a sorted set. */
+static uint32_t intern(lazy *l, const lazy_config *c, uint32_t n, uint8_t flags) {
+    if (!n && !flags) return STATE_DEAD;
+    if (l->status || (2 * l->n_states >= l->n_state_slots && !rehash_states(l))) return STATE_DEAD;
+    uint32_t at = (uint32_t)state_hash(c, n, flags) & (l->n_state_slots - 1);
+    for (uint32_t i; (i = l->state_slots[at]) != 0; at = (at + 1) & (l->n_state_slots - 1)) {
+        const lazy_state *s = &l->states[i];
+        if (s->n == n && l->flags[i] == flags &&
+            (!n || memcmp(l->configs + s->first, c, n * sizeof(*c)) == 0))
+            return i;
+    }
+    uint32_t id = add_state(l, c, n, flags);
+    if (!l->status) l->state_slots[at] = id;
+    return id;
+}
+
+static uint32_t finish_closure(lazy *l) {
+    for (uint32_t i = 0; i < l->n_todo && !l->status; i++) {
+        expand(l, l->todo[i]);
+    }
+    if (l->status) return STATE_DEAD;
+    sort_configs(l->found, l->n_found);
+    return intern(l, l->found, l->n_found, l->found_flags);
+}
+
+uint32_t mica_lazy_compute(lazy *l, uint32_t state, uint32_t class) {
+    if (l->status) return STATE_DEAD;
+    const lazy_state s = l->states[state];
+    const program *p = l->program;
+    begin_closure(l);
+    for (uint32_t i = s.first; i < s.first + s.n; i++) {
+        lazy_config c = l->configs[i];
+        const program_node *n = &p->nodes[c.node];
+        if (byte_set_has(&p->sets[n->a], class)) visit(l, n->b, c.stack);
+    }
+    uint32_t to = finish_closure(l);
+    if (!l->status) l->next[(size_t)state * l->n_classes + class] = to;
+    return to;
+}
+
+uint32_t mica_lazy_start(lazy *l) {
+    begin_closure(l);
+    visit(l, l->program->start, STACK_BOTTOM);
+    return finish_closure(l);
+}
+
+/* ---- hollow states ---- */
+
+/* Whether what is below this frame may be cut off: not inside the text of a counted repeat, where
+ * the frame is popped after every round. */
+static bool can_cut(const lazy *l, uint32_t stack) {
+    const program_node *n = &l->program->nodes[l->frames[stack].node];
+    return n->kind != NODE_REPEAT || !n->is_text;
+}
+
+/* The deepest stack that all configurations share; the bottom if that is far below. */
+static uint32_t common_stack(const lazy *l, const lazy_state *s) {
+    uint32_t common = l->configs[s->first].stack, depth = l->frames[common].depth;
+    for (uint32_t i = 1; i < s->n; i++) {
+        uint32_t other = l->configs[s->first + i].stack;
+        if (l->frames[other].depth > depth) depth = l->frames[other].depth;
+        while (other != common) {
+            uint32_t *deeper = l->frames[other].depth > l->frames[common].depth ? &other : &common;
+            *deeper = l->frames[*deeper].parent;
+        }
+    }
+    while (common > STACK_HOLE && !can_cut(l, common)) {
+        common = l->frames[common].parent;
+    }
+    return depth > l->frames[common].depth + MAX_CUT_DEPTH ? STACK_BOTTOM : common;
+}
+
+static uint32_t cut_stack(lazy *l, uint32_t stack, uint32_t common) {
+    if (stack == common) return STACK_HOLE;
+    lazy_frame f = l->frames[stack];
+    return push_frame(l, f.node, f.count, cut_stack(l, f.parent, common));
+}
+
+static uint32_t cut_state(lazy *l, const lazy_state *s, uint32_t common) {
+    begin_closure(l);
+    for (uint32_t i = 0; i < s->n && !l->status; i++) {
+        lazy_config c = l->configs[s->first + i];
+        visit(l, c.node, cut_stack(l, c.stack, common));
+    }
+    return finish_closure(l);
+}
+
+void mica_lazy_hollow(lazy *l, uint32_t state) {
+    lazy_state s = l->states[state];
+    uint32_t hollow = state, resume = STATE_DEAD;
+    uint32_t common = s.n ? common_stack(l, &s) : STACK_BOTTOM;
+    if (common > STACK_HOLE) {
+        hollow = cut_state(l, &s, common);
+        begin_closure(l);
+        visit_return(l, common);
+        resume = finish_closure(l);
+    }
+    if (l->status) return;
+    l->states[state].hollow = hollow;
+    l->states[state].resume = resume;
+}
+
+/* ---- moving states ---- */
+
+static uint32_t import_stack(lazy *l, const lazy *from, uint32_t stack, uint32_t *memo) {
+    /* Down to the first frame that is known, turning parents around: stacks can be deep. */
+    uint32_t known = stack, n_new = 0;
+    while (known > STACK_HOLE && !memo[known]) {
+        known = from->frames[known].parent;
+        n_new++;
+    }
+    uint32_t result = known > STACK_HOLE ? memo[known] : known;
+    for (; n_new > 0 && !l->status; n_new--) {
+        uint32_t at = stack;
+        for (uint32_t i = 1; i < n_new; i++) {
+            at = from->frames[at].parent;
+        }
+        result = push_frame(l, from->frames[at].node, from->frames[at].count, result);
+        memo[at] = result;
+    }
+    return result;
+}
+
+uint32_t mica_lazy_import(lazy *l, const lazy *from, uint32_t state, uint32_t *memo) {
+    if (state <= STATE_DEAD) return state;
+    const lazy_state *s = &from->states[state];
+    begin_closure(l);
+    for (uint32_t i = 0; i < s->n && !l->status; i++) {
+        lazy_config c = from->configs[s->first + i];
+        visit(l, c.node, import_stack(l, from, c.stack, memo));
+    }
+    l->found_flags = from->flags[state];
+    return finish_closure(l);
+}
+
+/* ---- all of it ---- */
+
+mica_status mica_lazy_init(lazy *l, const program *p, mica_error *err) {
+    *l = (lazy){.program = p, .n_classes = p->n_classes};
+    const lazy_frame bottom = {0};
+    if (rehash_seen(l) && rehash_frames(l) && rehash_states(l) &&
+        grow(l, &l->frames, &l->frames_capacity, 256, sizeof(bottom))) {
+        l->frames[STACK_BOTTOM] = l->frames[STACK_HOLE] = bottom;
+        l->n_frames = 2;
+        add_state(l, NULL, 0, 0); /* STATE_UNKNOWN */
+        add_state(l, NULL, 0, 0); /* STATE_DEAD */
+    }
+    for (uint32_t c = 0; !l->status && c < l->n_classes; c++) {
+        l->next[STATE_DEAD * l->n_classes + c] = STATE_DEAD;
+    }
+    mica_status st = mica_lazy_check(l, err);
+    if (st) mica_lazy_deinit(l);
+    return st;
+}
+
+void mica_lazy_deinit(lazy *l) {
+    mica_free(l->next);
+    mica_free(l->flags);
+    mica_free(l->states);
+    mica_free(l->configs);
+    mica_free(l->frames);
+    mica_free(l->state_slots);
+    mica_free(l->frame_slots);
+    mica_free(l->todo);
+    mica_free(l->seen);
+    mica_free(l->seen_stamp);
+    mica_free(l->found);
+    *l = (lazy){0};
+}
+
+size_t mica_lazy_bytes(const lazy *l) {
+    size_t state = l->n_classes * sizeof(*l->next) + sizeof(*l->states) + 1;
+    return l->states_capacity * state + l->configs_capacity * sizeof(*l->configs) +
+           l->frames_capacity * sizeof(*l->frames) +
+           (l->n_state_slots + l->n_frame_slots) * sizeof(uint32_t);
+}

@@ -1,0 +1,87 @@
+/* lazy.h: the automaton made deterministic while it runs.
+ *
+ * A state is a set of configurations (node that waits for a byte, stack). Stacks are interned, so a
+ * configuration is two numbers, and states are interned, so a state is one. Transitions are computed
+ * when first taken. There may be endlessly many states; what is kept is bounded by rebuilding
+ * (mica_lazy_import) with only those that are still wanted.
+ *
+ * A hollow state stands for all states that differ only below some frame: that part of the stack is
+ * the frame STACK_HOLE, and what happens after it is popped is not known (is_open).
+ */
+#ifndef MICA_TEXT_GRAMMAR_LAZY_H
+#define MICA_TEXT_GRAMMAR_LAZY_H
+
+#include "text/grammar/program.h"
+
+enum { STATE_UNKNOWN = 0, STATE_DEAD = 1 };
+enum { STACK_BOTTOM = 0, STACK_HOLE = 1 };
+
+/* Flags of a state. */
+enum {
+    STATE_ACCEPTS = 1, /* the text may end here */
+    STATE_OPEN = 2     /* the hole was popped: what is below may take the next bytes */
+};
+
+typedef struct lazy_frame {
+    uint32_t node;
+    uint32_t parent;
+    uint64_t count; /* rounds done, or members seen */
+    uint32_t depth;
+} lazy_frame;
+
+typedef struct lazy_config {
+    uint32_t node, stack;
+} lazy_config;
+
+typedef struct lazy_state {
+    uint32_t first; /* of its configurations */
+    uint32_t n;
+    uint32_t hollow; /* 0: not looked for yet */
+    uint32_t resume; /* the state that popping the hole leads to */
+    uint32_t mask;   /* index + 1 into the machine's masks */
+} lazy_state;
+
+typedef struct lazy {
+    const program *program;
+    uint32_t n_classes;
+    uint32_t *next; /* [state * n_classes + class] */
+    uint8_t *flags;
+    lazy_state *states;
+    uint32_t n_states, states_capacity;
+    lazy_config *configs;
+    uint32_t n_configs, configs_capacity;
+    lazy_frame *frames;
+    uint32_t n_frames, frames_capacity;
+    uint32_t *state_slots, *frame_slots; /* hashes; powers of two */
+    uint32_t n_state_slots, n_frame_slots;
+    /* scratch of a closure */
+    lazy_config *todo; /* a work list that keeps all it ever had */
+    uint32_t n_todo, todo_capacity;
+    uint32_t *seen; /* hash of the work list: index + 1, valid if seen_stamp is the stamp */
+    uint32_t *seen_stamp;
+    uint32_t n_seen_slots, stamp;
+    lazy_config *found;
+    uint32_t n_found, found_capacity;
+    uint8_t found_flags;
+    mica_status status; /* why a computation failed; then results mean nothing */
+} lazy;
+
+mica_status mica_lazy_init(lazy *l, const program *p, mica_error *err);
+void mica_lazy_deinit(lazy *l);
+uint32_t mica_lazy_start(lazy *l); /* STATE_UNKNOWN and status: failed */
+/* Computes a transition that is STATE_UNKNOWN; STATE_DEAD and status: failed. */
+uint32_t mica_lazy_compute(lazy *l, uint32_t state, uint32_t class);
+/* Fills hollow and resume of a state. hollow is the state itself where nothing can be cut. */
+void mica_lazy_hollow(lazy *l, uint32_t state);
+/* The same state of another machine of the same program; memo [from->n_frames], zeros at first. */
+uint32_t mica_lazy_import(lazy *l, const lazy *from, uint32_t state, uint32_t *memo);
+size_t mica_lazy_bytes(const lazy *l);
+mica_status mica_lazy_check(const lazy *l, mica_error *err);
+
+static inline uint32_t lazy_step(lazy *l, uint32_t state, uint8_t byte) {
+    uint32_t class = l->program->class_of[byte];
+    uint32_t to = l->next[(size_t)state * l->n_classes + class];
+    return to ? to : mica_lazy_compute(l, state, class);
+}
+
+#endif

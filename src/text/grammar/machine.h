@@ -1,0 +1,72 @@
+/* machine.h: a grammar running over a vocabulary: the inside of machine.c, matcher.c and masks.c. */
+#ifndef MICA_TEXT_GRAMMAR_MACHINE_H
+#define MICA_TEXT_GRAMMAR_MACHINE_H
+
+#include "text/grammar/lazy.h"
+#include "text/grammar/token_trie.h"
+
+struct grammar {
+    program program;
+};
+
+/* What is allowed in a hollow state: the slice's mask or `dense` (or neither), and `ids`, whatever
+ * is below the hole. The tokens below the nodes `roots` of the trie end behind the hole: they are
+ * walked from the state that popping it leads to. */
+typedef struct token_mask {
+    const vocab_slice *slice;
+    uint64_t *dense;
+    int32_t *ids;
+    uint32_t n_ids;
+    uint32_t *roots;
+    uint32_t n_roots;
+} token_mask;
+
+/* One way on inside a character of plain text. */
+typedef struct plain_edge {
+    uint8_t class;
+    uint8_t to;
+} plain_edge;
+
+enum { N_PLAIN_STATES = 8 };
+
+struct grammar_machine {
+    const grammar *grammar;
+    const grammar_vocab *vocab; /* NULL: bytes only */
+    size_t n_words;             /* of masks */
+    int32_t *end_ids;
+    size_t n_end_ids;
+    lazy lazy;
+    grammar_matcher *matchers; /* all of them: their states survive a rebuild */
+    token_mask *masks;
+    uint32_t n_masks, masks_capacity;
+    size_t mask_bytes;
+    size_t n_flushes;
+    plain_edge edges[N_PLAIN_STATES][256];
+    uint16_t n_edges[N_PLAIN_STATES];
+    /* scratch of walks */
+    uint32_t path[TRIE_MAX_DEPTH + 1]; /* states by depth */
+    int32_t *found_ids;
+    uint32_t *found_roots;
+    uint32_t n_found_ids, n_found_roots;
+    uint32_t *cover; /* states of plain text still to look at, see masks.c */
+};
+
+struct grammar_matcher {
+    grammar_machine *machine;
+    uint32_t *history; /* states; the last one is the present */
+    size_t n_history, capacity;
+    grammar_matcher *next, **link; /* in the machine's list */
+};
+
+/* The mask of a hollow state, made when first wanted. */
+mica_status mica_machine_mask(grammar_machine *m, uint32_t hollow, uint32_t *index,
+                              mica_error *err);
+/* Sets the bits of all tokens that are allowed in `state`; mask [m->n_words]. */
+mica_status mica_machine_fill(grammar_machine *m, uint32_t state, uint64_t *mask, mica_error *err);
+/* For mica_machine_mask: the edges of plain text in the classes of the grammar. */
+void mica_machine_init_edges(grammar_machine *m);
+void mica_token_mask_deinit(token_mask *t);
+/* Makes everything anew with only the states of matchers when too much has piled up. */
+mica_status mica_machine_trim(grammar_machine *m, mica_error *err);
+
+#endif

@@ -1,0 +1,296 @@
+/* token_trie.c: building a vocabulary's tries from the bytes of its tokens. */
+#include "text/grammar/token_trie.h"
+
+#include <string.h>
+
+#include "text/grammar/expr.h"
+#include "text/tokenizer/impl.h"
+
+static mica_status fail_memory(mica_error *err) {
+    return mica_fail(err, MICA_E_NOMEM, "out of memory for the tokens of a grammar");
+}
+
+/* ---- order ---- */
+
+/* The byte at `depth`, + 1; 0 behind the end. */
+static unsigned byte_at(const grammar_vocab *v, int32_t id, size_t depth) {
+    size_t n;
+    const char *s = vocab_bytes(v, id, &n);
+    return depth < n ? (unsigned)(uint8_t)s[depth] + 1 : 0;
+}
+
+static int compare_tail(const grammar_vocab *v, int32_t a, int32_t b, size_t depth) {
+    size_t n_a, n_b;
+    const char *x = vocab_bytes(v, a, &n_a), *y = vocab_bytes(v, b, &n_b);
+    size_t n = n_a < n_b ? n_a : n_b;
+    int c = n > depth ? memcmp(x + depth, y + depth, n - depth) : 0;
+    if (c) return c;
+    if (n_a != n_b) return n_a < n_b ? -1 : 1;
+    return a < b ? -1 : a > b;
+}
+
+static void sort_few(const grammar_vocab *v, int32_t *ids, size_t n, size_t depth) {
+    for (size_t i = 1; i < n; i++) {
+        int32_t id = ids[i];
+        size_t k = i;
+        for (; k > 0 && compare_tail(v, ids[k - 1], id, depth) > 0; k--) {
+            ids[k] = ids[k - 1];
+        }
+        ids[k] = id;
+    }
+}
+
+/* Radix sort from the first byte on; `depth` is bounded by the length of tokens. */
+static void sort_ids(const grammar_vocab *v, int32_t *ids, int32_t *scratch, size_t n,
+                     size_t depth) {
+    if (n <= 24 || depth >= TRIE_MAX_DEPTH) {
+        sort_few(v, ids, n, depth);
+        return;
+    }
+    size_t begin[258] = {0};
+    for (size_t i = 0; i < n; i++) {
+        begin[byte_at(v, ids[i], depth) + 1]++;
+    }
+    for (int c = 1; c < 258; c++) {
+        begin[c] += begin[c - 1];
+    }
+    size_t at[257];
+    memcpy(at, begin, sizeof(at));
+    for (size_t i = 0; i < n; i++) {
+        scratch[at[byte_at(v, ids[i], depth)]++] = ids[i];
+    }
+    memcpy(ids, scratch, n * sizeof(*ids));
+    for (int c = 1; c < 257; c++) {
+        if (begin[c + 1] - begin[c] > 1)
+            sort_ids(v, ids + begin[c], scratch, begin[c + 1] - begin[c], depth + 1);
+    }
+}
+
+/* ---- tries ---- */
+
+static void trie_deinit(token_trie *t) {
+    mica_free(t->nodes);
+    mica_free(t->ids);
+}
+
+/* How many bytes two tokens share at their beginning. */
+static size_t common_bytes(const grammar_vocab *v, int32_t a, int32_t b) {
+    size_t n_a, n_b, i = 0;
+    const char *x = vocab_bytes(v, a, &n_a), *y = vocab_bytes(v, b, &n_b);
+    while (i < n_a && i < n_b && x[i] == y[i]) {
+        i++;
+    }
+    return i;
+}
+
+static size_t count_trie_nodes(const grammar_vocab *v, const int32_t *ids, size_t n) {
+    size_t n_nodes = 1;
+    for (size_t i = 0; i < n; i++) {
+        size_t length;
+        vocab_bytes(v, ids[i], &length);
+        n_nodes += length - (i ? common_bytes(v, ids[i - 1], ids[i]) : 0);
+    }
+    return n_nodes;
+}
+
+/* Adds the nodes of the next token in order; open[d] is the latest node of depth d. */
+static void add_token(token_trie *t, const grammar_vocab *v, uint32_t i, uint32_t *open,
+                      size_t *depth) {
+    size_t n, n_common = i ? common_bytes(v, t->ids[i - 1], t->ids[i]) : 0;
+    const char *s = vocab_bytes(v, t->ids[i], &n);
+    for (; *depth > n_common; --*depth) {
+        t->nodes[open[*depth]].skip = t->n_nodes;
+    }
+    while (*depth < n) {
+        open[++*depth] = t->n_nodes;
+        t->nodes[t->n_nodes++] = (trie_node){
+            .first = i, .depth = (uint16_t)*depth, .byte = (uint8_t)s[*depth - 1]};
+    }
+    t->nodes[open[*depth]].n_ids++;
+}
+
+/* Takes over the sorted ids. */
+static mica_status trie_init(token_trie *t, const grammar_vocab *v, int32_t *ids, size_t n,
+                             mica_error *err) {
+    t->ids = ids;
+    t->n_ids = (uint32_t)n;
+    t->nodes = mica_calloc(count_trie_nodes(v, ids, n), sizeof(*t->nodes));
+    if (!t->nodes) return fail_memory(err);
+    uint32_t open[TRIE_MAX_DEPTH + 1] = {0};
+    size_t depth = 0;
+    t->n_nodes = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        add_token(t, v, i, open, &depth);
+    }
+    for (; depth > 0; depth--) {
+        t->nodes[open[depth]].skip = t->n_nodes;
+    }
+    t->nodes[0].skip = t->n_nodes;
+    return MICA_OK;
+}
+
+/* ---- slices ---- */
+
+/* The characters of a token that is plain text of JSON strings; UINT32_MAX if it is not. */
+static uint32_t count_plain_chars(const char *s, size_t n) {
+    uint32_t n_chars = 0;
+    for (size_t i = 0; i < n; n_chars++) {
+        bool is_valid;
+        unsigned char c = (unsigned char)s[i];
+        if (c < 0x20 || c == '"' || c == '\\') return UINT32_MAX;
+        i += mica_utf8_step(s + i, n - i, &is_valid);
+        if (!is_valid) return UINT32_MAX;
+    }
+    return n_chars;
+}
+
+static mica_status slice_init(vocab_slice *s, const grammar_vocab *v, uint32_t max_chars,
+                              mica_error *err) {
+    s->max_chars = max_chars;
+    s->mask = mica_calloc(GRAMMAR_MASK_WORDS(v->n_ids) + 1, sizeof(*s->mask));
+    int32_t *ids = mica_calloc(v->all.n_ids + 1, sizeof(*ids));
+    size_t n = 0;
+    if (!s->mask || !ids) {
+        mica_free(ids);
+        return fail_memory(err);
+    }
+    for (uint32_t i = 0; i < v->all.n_ids; i++) {
+        int32_t id = v->all.ids[i];
+        size_t length;
+        const char *bytes = vocab_bytes(v, id, &length);
+        if (count_plain_chars(bytes, length) <= max_chars)
+            s->mask[id >> 6] |= UINT64_C(1) << (id & 63);
+        else
+            ids[n++] = id;
+    }
+    return trie_init(&s->rest, v, ids, n, err);
+}
+
+/* ---- vocabularies ---- */
+
+void mica_grammar_vocab_free(grammar_vocab *v) {
+    if (!v) return;
+    trie_deinit(&v->all);
+    for (int i = 0; i < N_SLICES; i++) {
+        mica_free(v->slices[i].mask);
+        trie_deinit(&v->slices[i].rest);
+    }
+    mica_free(v->blob);
+    mica_free(v->off);
+    mica_free(v);
+}
+
+size_t mica_grammar_vocab_size(const grammar_vocab *v) { return v->n_ids; }
+
+static mica_status build_tries(grammar_vocab *v, mica_error *err) {
+    static const uint32_t max_chars[N_SLICES] = {SLICE_NO_LIMIT, 24, 12, 6};
+    int32_t *ids = mica_calloc(v->n_ids + 1, sizeof(*ids));
+    int32_t *scratch = mica_calloc(v->n_ids + 1, sizeof(*scratch));
+    size_t n = 0;
+    for (size_t id = 0; ids && id < v->n_ids; id++) {
+        if (v->off[id + 1] > v->off[id]) ids[n++] = (int32_t)id;
+    }
+    if (ids && scratch) sort_ids(v, ids, scratch, n, 0);
+    mica_free(scratch);
+    if (!ids || !scratch) {
+        mica_free(ids);
+        return fail_memory(err);
+    }
+    mica_status st = trie_init(&v->all, v, ids, n, err);
+    for (int i = 0; i < N_SLICES && !st; i++) {
+        st = slice_init(&v->slices[i], v, max_chars[i], err);
+    }
+    return st;
+}
+
+static mica_status new_vocab(grammar_vocab **out, size_t n_ids, mica_error *err) {
+    grammar_vocab *v = mica_calloc(1, sizeof(*v));
+    if (!v) return fail_memory(err);
+    v->n_ids = n_ids;
+    v->off = mica_calloc(n_ids + 1, sizeof(*v->off));
+    if (!v->off) {
+        mica_free(v);
+        return fail_memory(err);
+    }
+    *out = v;
+    return MICA_OK;
+}
+
+/* Whether the bytes can be a token of text: the byte that marks special tokens is not one. */
+static bool is_usable(const char *bytes, size_t n) {
+    return n && n < TRIE_MAX_DEPTH && !memchr(bytes, GRAMMAR_SPECIAL_BYTE, n);
+}
+
+mica_status mica_grammar_vocab_from_bytes(grammar_vocab **out, const char *const *tokens,
+                                          const size_t *lengths, size_t n_tokens,
+                                          mica_error *err) {
+    grammar_vocab *v;
+    mica_status st = new_vocab(&v, n_tokens, err);
+    if (st) return st;
+    text_buffer all = {0};
+    for (size_t i = 0; i < n_tokens && !st; i++) {
+        if (is_usable(tokens[i], lengths[i]))
+            st = mica_text_buffer_append(&all, tokens[i], lengths[i], err);
+        v->off[i + 1] = (uint32_t)all.n;
+    }
+    v->blob = all.data;
+    if (!st) st = build_tries(v, err);
+    if (st) {
+        mica_grammar_vocab_free(v);
+        return st;
+    }
+    *out = v;
+    return MICA_OK;
+}
+
+/* Appends the bytes of a token of `t`, the mark and the text if it is a special one. */
+static mica_status append_token(text_buffer *out, const tokenizer *t, decoder_scratch *scratch,
+                                int32_t id, mica_error *err) {
+    static const char mark = (char)GRAMMAR_SPECIAL_BYTE;
+    if (!vocab_has_token(&t->vocab, id)) return MICA_OK;
+    size_t n;
+    const char *text = vocab_text(&t->vocab, id, &n);
+    uint8_t flags = t->vocab.kind[id], kind = flags & TOKEN_KIND_MASK;
+    if (flags & TOKEN_SPECIAL || kind == TOKEN_CONTROL || kind == TOKEN_UNKNOWN) {
+        if (n + 1 >= TRIE_MAX_DEPTH) return MICA_OK;
+        mica_status st = mica_text_buffer_append(out, &mark, 1, err);
+        return st ? st : mica_text_buffer_append(out, text, n, err);
+    }
+    int byte = kind == TOKEN_BYTE ? mica_fallback_byte(text, n) : -1;
+    char as_byte = (char)byte;
+    if (byte >= 0) {
+        text = &as_byte;
+        n = 1;
+    } else if (!(flags & TOKEN_LITERAL)) {
+        mica_status st = mica_decoder_run(&t->decoder, scratch, text, n, false, &text, &n, err);
+        if (st) return st;
+    }
+    return is_usable(text, n) ? mica_text_buffer_append(out, text, n, err) : MICA_OK;
+}
+
+mica_status mica_grammar_vocab_new(grammar_vocab **out, const tokenizer *t, mica_error *err) {
+    if (t->decoder.joins_with_space) {
+        return mica_fail(err, MICA_E_UNSUPPORTED,
+                         "%s: constrained output needs a tokenizer whose tokens are pieces of "
+                         "text, not words that are joined with spaces",
+                         t->name);
+    }
+    grammar_vocab *v;
+    mica_status st = new_vocab(&v, t->n_tokens, err);
+    if (st) return st;
+    text_buffer all = {0};
+    decoder_scratch scratch = {0};
+    for (size_t i = 0; i < v->n_ids && !st; i++) {
+        st = append_token(&all, t, &scratch, (int32_t)i, err);
+        v->off[i + 1] = (uint32_t)all.n;
+    }
+    mica_decoder_scratch_deinit(&scratch);
+    v->blob = all.data;
+    if (!st) st = build_tries(v, err);
+    if (st) {
+        mica_grammar_vocab_free(v);
+        return st;
+    }
+    *out = v;
+    return MICA_OK;
+}

@@ -1,0 +1,262 @@
+/* call_types.c: which types a schema admits, and text that becomes a value of one of them.
+ *
+ * Only what tells types apart is read: type, enum, const, anyOf, oneOf, allOf, properties, items and
+ * references within the schema. A number keeps its digits.
+ */
+#include "text/toolcall/call_types.h"
+
+enum { MAX_SCHEMA_DEPTH = 8 };
+
+enum {
+    TYPE_NULL = 1,
+    TYPE_BOOL = 2,
+    TYPE_INTEGER = 4,
+    TYPE_NUMBER = 8,
+    TYPE_STRING = 16,
+    TYPE_ARRAY = 32,
+    TYPE_OBJECT = 64,
+    TYPE_OTHER = 128 /* a word that JSON schema does not have */
+};
+
+mica_status mica_call_tools_parse(call_tools *out, const char *json, size_t n, mica_error *err) {
+    json_value *list;
+    mica_arena_init(&out->arena, 0);
+    out->list = NULL;
+    mica_status st = mica_json_parse(&list, json, n, "tools", true, &out->arena, err);
+    if (!st && list->kind != JSON_KIND_ARRAY) {
+        st = mica_fail(err, MICA_E_INVALID, "tools: expected a JSON array");
+    }
+    if (st) {
+        mica_call_tools_deinit(out);
+        return st;
+    }
+    out->list = list;
+    return MICA_OK;
+}
+
+void mica_call_tools_deinit(call_tools *t) {
+    mica_arena_deinit(&t->arena);
+    t->list = NULL;
+}
+
+static const json_value *find_tool(const call_tools *t, const char *name, size_t n_name) {
+    for (size_t i = 0; t->list && i < t->list->n; i++) {
+        const json_value *tool = t->list->items[i], *function = mica_json_find(tool, "function");
+        if (function) tool = function;
+        const json_value *found = mica_json_find(tool, "name");
+        if (found && found->kind == JSON_KIND_STRING && found->n == n_name &&
+            memcmp(found->string, name, n_name) == 0) {
+            return tool;
+        }
+    }
+    return NULL;
+}
+
+bool mica_call_tools_has(const call_tools *t, const char *name, size_t n_name) {
+    return find_tool(t, name, n_name) != NULL;
+}
+
+const json_value *mica_call_tools_schema(const call_tools *t, const char *name, size_t n_name) {
+    const json_value *tool = find_tool(t, name, n_name);
+    const json_value *schema = mica_json_find(tool, "parameters");
+    return schema ? schema : mica_json_find(tool, "input_schema");
+}
+
+/* ---- schemas ---- */
+static const json_value *find_member(const json_value *object, const char *key, size_t n_key) {
+    if (!object || object->kind != JSON_KIND_OBJECT) return NULL;
+    for (size_t i = 0; i < object->n; i++) {
+        const json_member *m = &object->members[i];
+        if (m->n_key == n_key && memcmp(m->key, key, n_key) == 0) return m->value;
+    }
+    return NULL;
+}
+
+/* Follows "$ref": "#/a/b" from the root; NULL if it leads nowhere. */
+static const json_value *resolve(const json_value *root, const json_value *schema) {
+    for (int depth = 0; depth < MAX_SCHEMA_DEPTH; depth++) {
+        const char *ref = mica_json_string(mica_json_find(schema, "$ref"), NULL);
+        if (!ref) return schema;
+        if (ref[0] != '#') return NULL;
+        schema = root;
+        for (ref++; *ref == '/' && schema;) {
+            const char *end = strchr(ref + 1, '/');
+            if (!end) end = ref + strlen(ref);
+            schema = find_member(schema, ref + 1, (size_t)(end - ref - 1));
+            ref = end;
+        }
+    }
+    return NULL;
+}
+
+static bool starts_with(const char *s, const char *prefix) {
+    return strncmp(s, prefix, strlen(prefix)) == 0;
+}
+
+/* Tools in the wild name types of other languages too. */
+static unsigned type_of_word(const char *s) {
+    static const struct {
+        const char *prefix;
+        unsigned type;
+    } words[] = {
+        {"str", TYPE_STRING},   {"text", TYPE_STRING},      {"varchar", TYPE_STRING},
+        {"char", TYPE_STRING},  {"enum", TYPE_STRING},      {"int", TYPE_INTEGER},
+        {"uint", TYPE_INTEGER}, {"long", TYPE_INTEGER},     {"short", TYPE_INTEGER},
+        {"num", TYPE_NUMBER},   {"unsigned", TYPE_INTEGER}, {"float", TYPE_NUMBER},
+        {"double", TYPE_NUMBER}, {"bool", TYPE_BOOL},       {"binary", TYPE_BOOL},
+        {"obj", TYPE_OBJECT},   {"dict", TYPE_OBJECT},      {"arr", TYPE_ARRAY},
+        {"list", TYPE_ARRAY},   {"null", TYPE_NULL},        {"none", TYPE_NULL},
+    };
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (starts_with(s, words[i].prefix)) return words[i].type;
+    }
+    return TYPE_OTHER;
+}
+
+static unsigned type_of_value(const json_value *v) {
+    static const unsigned types[] = {
+        [JSON_KIND_NULL] = TYPE_NULL,     [JSON_KIND_BOOL] = TYPE_BOOL,
+        [JSON_KIND_INT] = TYPE_INTEGER,   [JSON_KIND_DOUBLE] = TYPE_NUMBER,
+        [JSON_KIND_STRING] = TYPE_STRING, [JSON_KIND_ARRAY] = TYPE_ARRAY,
+        [JSON_KIND_OBJECT] = TYPE_OBJECT,
+    };
+    return types[v->kind];
+}
+
+static unsigned types_of_words(const json_value *type) {
+    unsigned types = 0;
+    if (type->kind == JSON_KIND_STRING) return type_of_word(type->string);
+    for (size_t i = 0; type->kind == JSON_KIND_ARRAY && i < type->n; i++) {
+        types |= type_of_word(mica_json_string(type->items[i], ""));
+    }
+    return types;
+}
+
+/* 0: the schema says nothing about types. */
+static unsigned types_of(const json_value *root, const json_value *schema, int depth) {
+    static const char *const choices[] = {"anyOf", "oneOf", "allOf"};
+    unsigned types = 0;
+    schema = resolve(root, schema);
+    if (!schema || schema->kind != JSON_KIND_OBJECT || depth == MAX_SCHEMA_DEPTH) return 0;
+    const json_value *found = mica_json_find(schema, "type");
+    if (found) return types_of_words(found);
+    if ((found = mica_json_find(schema, "const"))) return type_of_value(found);
+    if ((found = mica_json_find(schema, "enum")) && found->kind == JSON_KIND_ARRAY) {
+        for (size_t i = 0; i < found->n; i++) {
+            types |= type_of_value(found->items[i]);
+        }
+        return types;
+    }
+    for (size_t k = 0; k < 3; k++) {
+        found = mica_json_find(schema, choices[k]);
+        for (size_t i = 0; found && found->kind == JSON_KIND_ARRAY && i < found->n; i++) {
+            types |= types_of(root, found->items[i], depth + 1);
+        }
+    }
+    if (types) return types;
+    if (mica_json_find(schema, "properties")) return TYPE_OBJECT;
+    return mica_json_find(schema, "items") ? TYPE_ARRAY : 0;
+}
+
+static const json_value *child_of(const json_value *root, const json_value *schema, const char *key,
+                                  size_t n_key, int depth) {
+    static const char *const choices[] = {"anyOf", "oneOf", "allOf"};
+    schema = resolve(root, schema);
+    if (!schema || depth == MAX_SCHEMA_DEPTH) return NULL;
+    const json_value *child = key ? find_member(mica_json_find(schema, "properties"), key, n_key)
+                                  : mica_json_find(schema, "items");
+    if (!child && key) child = mica_json_find(schema, "additionalProperties");
+    if (child && child->kind == JSON_KIND_OBJECT) return child;
+    for (size_t k = 0; k < 3; k++) {
+        const json_value *list = mica_json_find(schema, choices[k]);
+        for (size_t i = 0; list && list->kind == JSON_KIND_ARRAY && i < list->n; i++) {
+            child = child_of(root, list->items[i], key, n_key, depth + 1);
+            if (child) return child;
+        }
+    }
+    return NULL;
+}
+
+const json_value *mica_call_schema_of(const json_value *root, const json_value *schema,
+                                      const char *key, size_t n_key) {
+    return child_of(root, schema, key, n_key, 0);
+}
+
+bool mica_call_schema_admits(const json_value *root, const json_value *schema, json_kind kind) {
+    unsigned types = types_of(root, schema, 0);
+    if (!types) return true;
+    return types & (kind == JSON_KIND_OBJECT ? TYPE_OBJECT : TYPE_ARRAY);
+}
+
+/* ---- values ---- */
+static bool is_word(const char *s, size_t n, const char *word) {
+    for (size_t i = 0; i < n; i++) {
+        if (!word[i] || (s[i] | 32) != word[i]) return false;
+    }
+    return word[n] == '\0';
+}
+
+/* The whole of s[0..n) as one JSON or Python value whose first character is one of `first`. */
+static bool put_value(call_text *out, const char *s, size_t n, const char *first) {
+    static const call_notation python = {.tuples = true};
+    call_cursor c = {.s = s, .n = n, .is_end = true};
+    size_t n_before = out->n;
+    if (n == 0 || (first && !strchr(first, s[0]))) return false;
+    if (mica_call_value(&c, &python, out) == CALL_OK && c.pos == n) return true;
+    out->n = n_before;
+    return false;
+}
+
+/* A number that is an integer, also if written with a fraction of zeros: its digits. */
+static bool put_integer(call_text *out, const char *s, size_t n) {
+    bool is_integer;
+    if (!mica_call_is_number(s, n, &is_integer)) return false;
+    const char *dot = memchr(s, '.', n);
+    if (!is_integer && dot) {
+        size_t i = (size_t)(dot - s) + 1;
+        while (i < n && s[i] == '0') {
+            i++;
+        }
+        is_integer = i == n;
+        if (is_integer) n = (size_t)(dot - s);
+    }
+    if (is_integer) mica_call_put(out, s, n);
+    return is_integer;
+}
+
+static bool put_number(call_text *out, const char *s, size_t n) {
+    bool is_integer;
+    if (put_integer(out, s, n)) return true;
+    if (!mica_call_is_number(s, n, &is_integer)) return false;
+    mica_call_put(out, s, n);
+    return true;
+}
+
+static bool put_as(call_text *out, const char *s, size_t n, unsigned types) {
+    bool is_true = is_word(s, n, "true");
+    bool is_none = !(types & TYPE_STRING) && is_word(s, n, "none");
+    if ((types & TYPE_NULL) && (is_word(s, n, "null") || is_none)) {
+        mica_call_put_cstring(out, "null");
+        return true;
+    }
+    if ((types & TYPE_INTEGER) && put_integer(out, s, n)) return true;
+    if ((types & TYPE_NUMBER) && put_number(out, s, n)) return true;
+    if ((types & TYPE_BOOL) && (is_true || is_word(s, n, "false"))) {
+        mica_call_put_cstring(out, is_true ? "true" : "false");
+        return true;
+    }
+    if ((types & TYPE_OBJECT) && put_value(out, s, n, "{")) return true;
+    if ((types & TYPE_ARRAY) && put_value(out, s, n, "[(")) return true;
+    return (types & TYPE_OTHER) && put_value(out, s, n, NULL);
+}
+
+void mica_call_put_typed(call_text *out, const char *text, size_t n, const json_value *root,
+                         const json_value *schema, call_guess guess) {
+    const char *s = text;
+    size_t n_trimmed = n;
+    unsigned types = types_of(root, schema, 0);
+    mica_call_trim(&s, &n_trimmed);
+    if (!types) types = schema || guess == CALL_GUESS_JSON ? TYPE_OTHER : TYPE_STRING;
+    if (guess == CALL_GUESS_TEXT_NULL) types |= TYPE_NULL;
+    if (!put_as(out, s, n_trimmed, types)) mica_call_put_json_string(out, text, n);
+}

@@ -1,0 +1,157 @@
+/* faults.c: every allocation made to fail in turn while a tokenizer loads, encodes and decodes: a
+ * clean error each time and nothing left behind. And a stream asks for no memory once it is warm.
+ */
+#include "cmocka_base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fault_alloc.h"
+#include "gguf_bytes.h"
+#include "text/tokenizer.h"
+
+static const char json[] =
+    "{\"version\":\"1.0\",\"added_tokens\":[{\"id\":9,\"content\":\"<s>\",\"special\":true},"
+    "{\"id\":2,\"content\":\"FO\",\"normalized\":true,\"lstrip\":true}],"
+    "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},{\"type\":"
+    "\"Lowercase\"},"
+    "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"z+\"},\"content\":\"a\"}]},"
+    "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{"
+    "\"Regex\":"
+    "\"[[a]&&[^b]]|\\\\s+(?!\\\\S)\"},\"behavior\":\"MergedWithNext\",\"invert\":false},"
+    "{\"type\":\"Digits\"},{\"type\":\"ByteLevel\"}]},"
+    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<"
+    "s>\","
+    "\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],\"pair\":[],\"special_tokens\":"
+    "{\"<s>\":{\"id\":\"<s>\",\"ids\":[9],\"tokens\":[\"<s>\"]}}},"
+    "\"decoder\":{\"type\":\"ByteLevel\"},"
+    "\"model\":{\"type\":\"BPE\",\"unk_token\":\"u\",\"fuse_unk\":true,\"vocab\":{\"a\":0,\"b\":1,"
+    "\"ab\":3,"
+    "\"u\":4,\"\\u0120\":5,\"aba\":6},\"merges\":[\"a b\",[\"ab\",\"a\"]]}}";
+static const char config[] = "{\"bos_token\":\"<s>\",\"eos_token\":\"ab\",\"added_tokens_decoder\":"
+                             "{\"8\":{\"content\":\"<new>\"}}}";
+static const char text[] = "<s>abab fo 12 aba\xCC\x81 zzz <new>\xFF\xC3 abaab";
+
+static mica_status use(tokenizer *t, mica_error *err) {
+    token_list ids = {0};
+    char *out = NULL;
+    size_t n;
+    encode_options options = {true, true};
+    mica_status st = mica_tokenizer_encode(t, text, sizeof(text) - 1, options, &ids, err);
+    if (!st) st = mica_tokenizer_decode(t, ids.ids, ids.n, false, &out, &n, err);
+    mica_free(out);
+    mica_free(ids.ids);
+    return st;
+}
+
+static mica_status run_json(mica_error *err) {
+    tokenizer *t = NULL;
+    mica_status st =
+        mica_tokenizer_parse(&t, json, sizeof(json) - 1, config, sizeof(config) - 1, "json", err);
+    if (!st) st = use(t, err);
+    mica_tokenizer_free(t);
+    return st;
+}
+
+static gguf_bytes bytes;
+
+static void put_strings(const char *key, const char *const *list, uint64_t n) {
+    gguf_begin_array(&bytes, key, GGUF_VALUE_STRING, n);
+    for (uint64_t i = 0; i < n; i++) {
+        gguf_put_text(&bytes, list[i], strlen(list[i]));
+    }
+}
+
+static void build_gguf(const char *model) {
+    static const char *const tokens[] = {"<unk>", "<s>", "</s>",         "a",
+                                         "b",     "ab",  "\xE2\x96\x81", "aa"};
+    static const char *const merges[] = {"a b", "ab a"};
+    static const int32_t types[] = {2, 3, 3, 1, 1, 1, 1, 5};
+    static const float scores[8] = {0, 0, 0, -1, -1, -2, -1, -1};
+    free(bytes.data);
+    gguf_begin(&bytes);
+    gguf_add_string(&bytes, "tokenizer.ggml.model", model);
+    gguf_add_bool(&bytes, "tokenizer.ggml.add_eos_token", true);
+    put_strings("tokenizer.ggml.tokens", tokens, 8);
+    put_strings("tokenizer.ggml.merges", merges, 2);
+    gguf_begin_array(&bytes, "tokenizer.ggml.token_type", GGUF_VALUE_I32, 8);
+    gguf_put(&bytes, types, sizeof(types));
+    gguf_begin_array(&bytes, "tokenizer.ggml.scores", GGUF_VALUE_F32, 8);
+    gguf_put(&bytes, scores, sizeof(scores));
+    gguf_end(&bytes);
+}
+
+static mica_status run_gguf(mica_error *err) {
+    gguf_file *file = NULL;
+    tokenizer *t = NULL;
+    mica_status st = mica_gguf_parse(&file, bytes.data, bytes.n, "gguf", err);
+    if (!st) st = mica_tokenizer_open_gguf(&t, file, err);
+    mica_gguf_close(file);
+    if (!st) st = use(t, err);
+    mica_tokenizer_free(t);
+    return st;
+}
+
+static void fail_each(const char *what, mica_status (*run)(mica_error *)) {
+    mica_error err = {0};
+    long before = fault_alloc_live();
+    fault_alloc_arm(0);
+    if (run(&err)) fail_msg("%s: %s", what, err.message);
+    long n_calls = fault_alloc_calls();
+    assert_int_equal(fault_alloc_live(), before);
+    assert_true(n_calls > 20);
+    for (long i = 1; i <= n_calls; i++) {
+        memset(&err, 0, sizeof(err));
+        fault_alloc_arm(i);
+        mica_status st = run(&err);
+        long live = fault_alloc_live();
+        /* JIT may do without: the interpreter then gives the same matches. */
+        bool is_fine = live == before &&
+                       (st == MICA_OK || (st == MICA_E_NOMEM && err.code == st && err.message[0]));
+        if (!is_fine) {
+            fail_msg("%s: allocation %ld of %ld: status %d, '%s', %ld blocks left", what, i,
+                     n_calls, (int)st, err.message, live - before);
+        }
+    }
+    fault_alloc_arm(0);
+    print_message("%s: %ld allocations\n", what, n_calls);
+}
+
+static void test_every_allocation(void **state) {
+    (void)state;
+    fail_each("json", run_json);
+    static const char *const models[] = {"llama", "gpt2", "gemma4"};
+    for (int i = 0; i < 3; i++) {
+        build_gguf(models[i]);
+        fail_each(models[i], run_gguf);
+    }
+    free(bytes.data);
+    bytes = (gguf_bytes){0};
+}
+
+static void test_warm_stream(void **state) {
+    (void)state;
+    tokenizer *t = NULL;
+    mica_error err = {0};
+    if (mica_tokenizer_parse(&t, json, sizeof(json) - 1, NULL, 0, "json", &err)) {
+        fail_msg("%s", err.message);
+    }
+    detokenizer d;
+    mica_detokenizer_init(&d, t, true);
+    for (int round = 0; round < 3; round++) {
+        fault_alloc_arm(0);
+        for (int32_t id = 0; id < 10; id++) {
+            if (mica_detokenizer_push(&d, id, &err)) fail_msg("%s", err.message);
+        }
+        if (round) assert_int_equal(fault_alloc_calls(), 0);
+    }
+    mica_detokenizer_deinit(&d);
+    mica_tokenizer_free(t);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_allocation),
+                                       cmocka_unit_test(test_warm_stream)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
