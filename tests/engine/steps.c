@@ -410,6 +410,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(cancelling),
         cmocka_unit_test(context_end),
         cmocka_unit_test(seeds),
+        cmocka_unit_test(last_logits_only),
+        cmocka_unit_test(penalties_see_all),
         cmocka_unit_test(statistics),
         cmocka_unit_test(bad_options),
     };
