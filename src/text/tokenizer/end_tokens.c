@@ -6,6 +6,8 @@
  */
 #include "text/tokenizer/impl.h"
 
+/* One has letters beyond ASCII; the e after the first of them is \x65, or it would count as a digit
+ * of the escape. */
 static const char *const end_texts[] = {
     "<|eot_id|>",
     "<|im_end|>",
@@ -24,8 +26,7 @@ static const char *const end_texts[] = {
     "<eos>",
     "<turn|>",
     "<end_of_utterance>",
-    "<\xEF\xBD\x9C"
-    "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
+    "<\xEF\xBD\x9C\x65nd\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
     "[e~[",
     "<|calls|>",
     "<|flush|>",
