@@ -110,7 +110,8 @@ static void truth_embed(const check_case *c, double *want, double *bound) {
 }
 
 static void make_gather(check_case *c) {
-    int64_t x[2] = {check_between(&c->rng, 1, 20), random_width(c)}, rows = random_rows(c);
+    int64_t n_x = check_between(&c->rng, 1, 20);
+    int64_t x[2] = {n_x, random_width(c)}, rows = random_rows(c);
     check_operand(c, 0, check_float_dtype(c), 2, x);
     int32_t *ids = check_operand_i32(c, 1, 1, &rows);
     for (int64_t r = 0; r < rows; r++)

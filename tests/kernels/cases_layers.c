@@ -13,7 +13,8 @@ static int64_t random_n(check_case *c) {
 /* ---- norms ---- */
 static void make_norm(check_case *c) {
     int64_t n = check_below(&c->rng, 2) ? random_n(c) : check_between(&c->rng, 1, 1200);
-    int64_t dims[3] = {check_below(&c->rng, 6), check_between(&c->rng, 1, 4), n};
+    int64_t rows = check_below(&c->rng, 6);
+    int64_t dims[3] = {rows, check_between(&c->rng, 1, 4), n};
     int n_dims = (int)check_between(&c->rng, 2, 3);
     check_operand(c, 0, check_float_dtype(c), n_dims, dims + 3 - n_dims);
     if (check_below(&c->rng, 4)) check_operand(c, 1, check_float_dtype(c), 1, &n);
@@ -96,7 +97,8 @@ static void make_angles(check_case *c) {
     check_operand(c, 1, MICA_F32, n_dims, dims + 2 - n_dims);
     for (int64_t r = 0; r < (n_dims == 1 ? 1 : rows); r++)
         for (int64_t i = 0; i < half; i++) {
-            double period = pow(1e4, (double)i / (double)half);
+            double period = 1.5 + check_uniform(&c->rng);
+            period *= (double)(1 << check_below(&c->rng, 14));
             if (check_below(&c->rng, 10) == 0) period = INFINITY;
             const kernel_operand *p = &c->call.src[1];
             operand_store(p, operand_row(p, r) + i * operand_step(p), (float)period);
@@ -120,17 +122,11 @@ static void truth_angles(const check_case *c, double *want, double *bound) {
 
 static void make_rope(check_case *c) {
     int64_t d = check_between(&c->rng, 2, 140), dims = 2 * check_between(&c->rng, 1, d / 2);
-    int64_t x[3] = {check_below(&c->rng, 6), check_between(&c->rng, 1, 4), d};
+    int64_t rows = check_below(&c->rng, 6);
+    int64_t x[3] = {rows, check_between(&c->rng, 1, 4), d};
     int64_t angles[2] = {x[0], dims};
     check_operand(c, 0, check_float_dtype(c), 3, x);
     check_operand(c, 1, MICA_F32, 2, angles);
-    for (int64_t r = 0; r < x[0]; r++)
-        for (int64_t i = 0; i < dims / 2; i++) {
-            const kernel_operand *a = &c->call.src[1];
-            double theta = check_uniform(&c->rng) * 100;
-            operand_store(a, operand_row(a, r) + i, (float)cos(theta));
-            operand_store(a, operand_row(a, r) + dims / 2 + i, (float)sin(theta));
-        }
     check_output(c, check_float_dtype(c), 3, x);
     c->attr.rope.dims = (int32_t)dims;
     c->attr.rope.traditional = check_below(&c->rng, 2);
@@ -162,7 +158,8 @@ static void truth_rope(const check_case *c, double *want, double *bound) {
 
 /* ---- experts ---- */
 static void make_top_k(check_case *c) {
-    int64_t x[2] = {check_below(&c->rng, 6), check_between(&c->rng, 1, 40)};
+    int64_t rows = check_below(&c->rng, 6);
+    int64_t x[2] = {rows, check_between(&c->rng, 1, 40)};
     int64_t out[2] = {x[0], check_between(&c->rng, 1, x[1] < 8 ? x[1] : 8)};
     c->specials = check_below(&c->rng, 4) == 0;
     check_operand(c, 0, check_float_dtype(c), 2, x);
@@ -187,7 +184,8 @@ static void fill_choice(check_case *c, int32_t *idx, int64_t rows, int64_t k, in
 }
 
 static void make_top_k_weights(check_case *c) {
-    int64_t x[2] = {check_below(&c->rng, 6), check_between(&c->rng, 8, 40)};
+    int64_t rows = check_below(&c->rng, 6);
+    int64_t x[2] = {rows, check_between(&c->rng, 8, 40)};
     int64_t out[2] = {x[0], check_between(&c->rng, 1, 8)};
     check_operand(c, 0, check_float_dtype(c), 2, x);
     fill_choice(c, check_operand_i32(c, 1, 2, out), x[0], out[1], x[1]);
@@ -275,7 +273,8 @@ static void truth_expert_matmul(const check_case *c, double *want, double *bound
 }
 
 static void make_combine(check_case *c) {
-    int64_t w[2] = {check_below(&c->rng, 6), check_between(&c->rng, 1, 8)};
+    int64_t rows = check_below(&c->rng, 6);
+    int64_t w[2] = {rows, check_between(&c->rng, 1, 8)};
     int64_t y[2] = {w[0] * w[1], random_n(c)}, out[2] = {w[0], y[1]};
     check_operand(c, 0, check_float_dtype(c), 2, y);
     check_operand(c, 1, check_float_dtype(c), 2, w);
@@ -376,7 +375,8 @@ static void make_outer(check_case *c) {
 }
 
 static void make_sum_rows(check_case *c) {
-    int64_t x[2] = {check_below(&c->rng, 20), random_n(c)};
+    int64_t rows = check_below(&c->rng, 20);
+    int64_t x[2] = {rows, random_n(c)};
     check_operand(c, 0, check_float_dtype(c), 2, x);
     check_output(c, check_float_dtype(c), 1, &x[1]);
 }
