@@ -60,7 +60,7 @@ int32_t mica_tokenizer_eos(const tokenizer *t);
 bool mica_tokenizer_adds_bos(const tokenizer *t);
 /* Lines about oddities of the files that loading put right; "" when there are none. */
 const char *mica_tokenizer_warnings(const tokenizer *t);
-/* End-of-generation ids that the tokenizer itself knows (docs/: text, end tokens); owned by t. */
+/* End-of-generation ids that the tokenizer itself knows (docs/text.md); owned by t. */
 const int32_t *mica_tokenizer_end_ids(const tokenizer *t, size_t *n);
 
 /* ---- streaming ---- */

@@ -1,8 +1,8 @@
 /* regex_rewrite.c: an Oniguruma pattern in, the PCRE2 pattern with the same matches out.
  *
- * One pass from left to right. Constructs that both engines read alike are copied, those of the
- * table in docs/ are replaced, everything else is refused. `atom` remembers where the last atom
- * begins, because `x{n,m}+` (a greedy repeat of a repeat, not a possessive one) must be wrapped.
+ * One pass from left to right. Constructs that both engines read alike are copied, those listed in
+ * docs/text.md are replaced, everything else is refused. `atom` remembers where the last atom begins,
+ * because `x{n,m}+` (a greedy repeat of a repeat, not a possessive one) must be wrapped.
  */
 #include "text/tokenizer/regex_rewrite.h"
 
