@@ -39,45 +39,90 @@ static void time_kernel(const cpu_kernel *k, const kernel_call *call, const char
            t[0] * 1e3, t[N_RUNS - 1] * 1e3, n_bytes / mid * 1e-9, n_ops / mid * 1e-9);
 }
 
-static void bench_matmul(const cpu_table *table, const char *isa, int form, int64_t rows,
-                         int64_t n_out, int64_t n_in) {
-    check_case c = {.index = form, .rng = {1}, .plain = true};
-    c.call.op = OP_MATMUL;
-    c.call.attr = &c.attr;
-    int64_t x[2] = {rows, n_in}, out[2] = {rows, n_out};
-    c.matrix[0].n_in = 0;
-    check_weight(&c, 1, 0, 0, n_out, &n_in);
-    if (!c.call.src[1].matrix) {
-        check_free(&c);
-        return;
-    }
-    check_operand(&c, 0, MICA_F32, 2, x);
-    check_output(&c, MICA_F32, 2, out);
-    char text[64], what[128];
-    mica_weight_form_text(&c.matrix[0].form, text, sizeof(text));
-    snprintf(what, sizeof(what), "%s [%lld x %lld] %lld rows", text, (long long)n_out,
-             (long long)n_in, (long long)rows);
+static void time_all(const cpu_table *table, const check_case *c, const char *isa, const char *what,
+                     double n_bytes, double n_ops) {
     for (int i = 0; i < table->n_kernels; i++) {
         const cpu_kernel *k = table->kernels[i];
-        if (k->op != OP_MATMUL || k->declines(&c.call)) continue;
-        if (isa && strcmp(isa, mica_cpu_isa_name(k->isa)) != 0) continue;
-        time_kernel(k, &c.call, what, (double)mica_weight_bytes(&c.matrix[0]),
-                    2.0 * (double)(rows * n_out * n_in));
+        if (k->op != c->call.op || k->declines(&c->call)) continue;
+        if (strcmp(isa, mica_cpu_isa_name(k->isa)) == 0)
+            time_kernel(k, &c->call, what, n_bytes, n_ops);
+    }
+}
+
+static void begin_case(check_case *c, graph_op op, int index) {
+    *c = (check_case){.index = index, .rng = {1}, .plain = true};
+    c->call.op = op;
+    c->call.attr = &c->attr;
+}
+
+static void bench_matmul(const cpu_table *table, const char *isa, int form, int64_t rows,
+                         int64_t n_out, int64_t n_in) {
+    check_case c;
+    begin_case(&c, OP_MATMUL, form);
+    int64_t x[2] = {rows, n_in}, out[2] = {rows, n_out};
+    check_weight(&c, 1, 0, 0, n_out, &n_in);
+    check_operand(&c, 0, MICA_F32, 2, x);
+    check_output(&c, MICA_F32, 2, out);
+    if (c.call.src[1].matrix) {
+        char text[64], what[128];
+        mica_weight_form_text(&c.matrix[0].form, text, sizeof(text));
+        snprintf(what, sizeof(what), "%s [%lld x %lld] %lld rows", text, (long long)n_out,
+                 (long long)n_in, (long long)rows);
+        time_all(table, &c, isa, what, (double)mica_weight_bytes(&c.matrix[0]),
+                 2.0 * (double)(rows * n_out * n_in));
     }
     check_free(&c);
 }
 
-int check_bench(const cpu_table *table, const char *filter, const char *isa) {
-    (void)filter;
+/* The special forms, and every width in groups of 64 with bf16 scales and biases. */
+static void bench_forms(const cpu_table *table, const char *isa) {
     for (int form = 0; form < check_form_count(); form++) {
         weight_form f;
         check_form_at(form, &f);
-        bool is_plain = f.kind == WEIGHT_AFFINE && f.scale != SCALE_TWO_LEVEL;
-        bool first_seen = form < 3 * 13 || (f.group == 64 && f.scale == SCALE_BF16);
-        if (is_plain && !(f.group == 64 && f.scale == SCALE_BF16 && f.bias == BIAS_GROUP)) continue;
-        if (!first_seen) continue;
+        bool plain = f.kind == WEIGHT_AFFINE && f.scale != SCALE_TWO_LEVEL;
+        bool usual = f.group == 64 && f.scale == SCALE_BF16 && f.bias == BIAS_GROUP;
+        if (plain ? !usual : form >= 39) continue;
         bench_matmul(table, isa, form, 1, 12288, 3072);
         bench_matmul(table, isa, form, 64, 1536, 3072);
+    }
+}
+
+/* One row, or the last `rows` rows of a prompt, over n_keys cached positions. */
+static void bench_attention(const cpu_table *table, const char *isa, mica_dtype t, int64_t rows,
+                            int64_t n_keys) {
+    check_case c;
+    begin_case(&c, OP_ATTENTION, 0);
+    int64_t heads = 32, kv = 8, d = 128, n_blocks = n_keys / KV_BLOCK;
+    int64_t q[3] = {rows, heads, d}, table_dims[2] = {1, n_blocks}, out[2] = {rows, heads * d};
+    uint64_t size = (uint64_t)(kv * d * KV_BLOCK) * mica_dtype_bytes(t);
+    c.attr.attention.layout = (kv_layout){(int32_t)kv, (int32_t)d, (int32_t)d, t, size, 2 * size};
+    c.attr.attention.scale = 0.088f;
+    check_operand(&c, 0, MICA_F32, 3, q);
+    c.call.src[1].data = check_memory(&c, 2 * size * (size_t)n_blocks);
+    check_fill_floats(&c, c.call.src[1].data, t, 2 * kv * d * KV_BLOCK * n_blocks);
+    int32_t *blocks = check_operand_i32(&c, 2, 2, table_dims);
+    for (int64_t b = 0; b < n_blocks; b++)
+        blocks[b] = (int32_t)b;
+    for (int i = 3; i < 7; i++) {
+        int32_t *p = check_operand_i32(&c, i, 1, &rows);
+        for (int64_t r = 0; r < rows; r++)
+            p[r] = i == 4 ? 0 : (int32_t)(n_keys - rows + r + (i == 6));
+    }
+    check_output(&c, MICA_F32, 2, out);
+    char what[128];
+    snprintf(what, sizeof(what), "%s cache, %lld keys, 32/8 heads of 128, %lld rows",
+             mica_dtype_name(t), (long long)n_keys, (long long)rows);
+    time_all(table, &c, isa, what, (double)(2 * size) * (double)n_blocks,
+             4.0 * (double)(rows * heads * d * n_keys));
+    check_free(&c);
+}
+
+int check_bench(const cpu_table *table, const char *filter, const char *isa) {
+    if (!filter || strstr("matmul", filter)) bench_forms(table, isa);
+    if (!filter || strstr("attention", filter)) {
+        bench_attention(table, isa, MICA_BF16, 1, 4096);
+        bench_attention(table, isa, MICA_F32, 1, 4096);
+        bench_attention(table, isa, MICA_BF16, 16, 4096);
     }
     return 0;
 }

@@ -11,7 +11,9 @@
 #include "check.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define MAX_REPORTS 10
 
@@ -23,6 +25,17 @@ typedef struct options {
 
 static int n_failed, n_runs;
 static uint64_t digest = 0xCBF29CE484222325u; /* FNV-1a of what the reference gave, without NaN */
+
+/* What runs now, for the handler of faults. */
+static char running[128];
+
+static void on_fault(int signal_number) {
+    (void)signal_number;
+    static const char text[] = "FAILED: memory outside an operand was touched by ";
+    ssize_t written = write(STDERR_FILENO, text, sizeof(text) - 1);
+    written += write(STDERR_FILENO, running, strlen(running));
+    _exit(written < 0 ? 3 : 1);
+}
 
 static void report(const check_op *op, const char *kernel, const check_case *c, const char *what) {
     if (++n_failed > MAX_REPORTS) return;
@@ -48,6 +61,7 @@ static void run_kernel(const cpu_kernel *k, check_case *c, check_rng *rng, uint8
     int64_t n = k->n_units(&c->call);
     size_t n_scratch = k->scratch_bytes ? k->scratch_bytes(&c->call) : 0;
     void *scratch = k->scratch_bytes ? aligned_alloc(64, (n_scratch + 64) & ~(size_t)63) : NULL;
+    snprintf(running, sizeof(running), "%s, case %d\n", k->name, c->index);
     int64_t most = check_below(rng, 3) ? 1 + check_below(rng, 5) : n;
     for (int64_t begin = 0; begin < n;) {
         int64_t end = begin + (most > 0 ? most : 1);
@@ -210,6 +224,8 @@ int main(int argc, char **argv) {
         printf("this machine has no %s\n", opt.isa);
         return 77;
     }
+    signal(SIGSEGV, on_fault);
+    signal(SIGBUS, on_fault);
     if (opt.bench) return check_bench(&table, opt.filter, opt.isa);
     printf("seed %llu, isa %s\n", (unsigned long long)opt.seed, opt.isa);
     if (!opt.filter && !strcmp(opt.isa, "ref")) n_failed += check_math() + check_vectors();
