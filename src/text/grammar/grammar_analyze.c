@@ -1,8 +1,8 @@
 /* grammar_analyze.c: what must be known of the rules before nodes are made.
  *
  * Three facts come from fixpoints over the rules: which match the empty text, which match anything
- * at all, and which are free of left recursion. Rules are visited from the last to the first, since
- * front ends make a rule before those it uses. A repeat whose body matches the empty text is
+ * at all, and which are free of left recursion. Rules are visited from the last to the first and
+ * back, since front ends make most rules before or after those they use. A repeat whose body matches the empty text is
  * rewritten to one whose body does not, so that each round of a repeat consumes a byte.
  */
 #include "text/grammar/program.h"
@@ -78,11 +78,18 @@ bool mica_expr_is_productive(const rule_facts *f, const expr *e) {
     return true;
 }
 
+/* The rule to visit as number i: rounds go up and down in turn. */
+static uint32_t turn(const grammar_build *b, uint32_t i, unsigned n_rounds) {
+    return n_rounds & 1 ? i : b->n_rules - 1 - i;
+}
+
 static void find_fixpoint(const grammar_build *b, const rule_facts *f, uint8_t *facts,
                           expr_test test) {
-    for (bool has_changed = true; has_changed;) {
+    unsigned n_rounds = 0;
+    for (bool has_changed = true; has_changed; n_rounds++) {
         has_changed = false;
-        for (uint32_t r = b->n_rules; r-- > 0;) {
+        for (uint32_t i = 0; i < b->n_rules; i++) {
+            uint32_t r = turn(b, i, n_rounds);
             if (!facts[r] && test(f, b->rules[r].body)) facts[r] = has_changed = true;
         }
     }
@@ -212,9 +219,11 @@ static mica_status check_left_recursion(const grammar_build *b, const rule_facts
     uint8_t *is_free = mica_calloc(b->n_rules, 1);
     if (!is_free) return mica_fail(err, MICA_E_NOMEM, "out of memory for a grammar");
     uint32_t culprit = 0;
-    for (bool has_changed = true; has_changed;) {
+    unsigned n_rounds = 0;
+    for (bool has_changed = true; has_changed; n_rounds++) {
         has_changed = false;
-        for (uint32_t r = b->n_rules; r-- > 0;) {
+        for (uint32_t i = 0; i < b->n_rules; i++) {
+            uint32_t r = turn(b, i, n_rounds);
             if (!is_free[r] && is_left_free(f, is_free, b->rules[r].body, &culprit))
                 is_free[r] = has_changed = true;
         }

@@ -9,6 +9,10 @@ struct grammar {
     program program;
 };
 
+/* A grammar of what a front end has built. */
+mica_status mica_grammar_from_build(grammar **out, grammar_build *b, uint32_t root,
+                                    mica_error *err);
+
 /* What is allowed in a hollow state: the slice's mask or `dense` (or neither), and `ids`, whatever
  * is below the hole. The tokens below the nodes `roots` of the trie end behind the hole: they are
  * walked from the state that popping it leads to. */

@@ -1,0 +1,360 @@
+/* gbnf.c: grammars in GBNF, the notation of llama.cpp.
+ *
+ *   root ::= "yes" | list{1,3} | <tool_call> [a-z]+    # a comment
+ *
+ * The rule "root" is the whole text. A rule ends at the end of its line, but goes on inside
+ * parentheses, behind "|" and where the next line begins with "|". <name> is the special token of
+ * that spelling, or that text.
+ */
+#include <string.h>
+
+#include "text/grammar/charset.h"
+#include "text/grammar/machine.h"
+#include "text/grammar/pattern_expr.h"
+#include "text/tokenizer/codepoint.h"
+#include "text/tokenizer/text_buffer.h"
+
+typedef struct parser {
+    grammar_build *b;
+    const char *s;
+    size_t n, pos;
+    int depth;
+    mica_error *err;
+} parser;
+
+static mica_status fail(parser *p, size_t at, const char *what) {
+    size_t line = 1;
+    for (size_t i = 0; i < at && i < p->n; i++) {
+        line += p->s[i] == '\n';
+    }
+    return mica_fail_at(p->err, MICA_E_INVALID, at, "grammar, line %zu: %s", line, what);
+}
+
+static mica_status check(parser *p, const expr *e) {
+    return e ? MICA_OK : mica_build_check(p->b, p->err);
+}
+
+static int peek(const parser *p) { return p->pos < p->n ? (unsigned char)p->s[p->pos] : -1; }
+
+static bool is_newline(int c) { return c == '\n' || c == '\r'; }
+
+static void skip_space(parser *p, bool skips_lines) {
+    for (int c; (c = peek(p)) == ' ' || c == '\t' || c == '#' || (skips_lines && is_newline(c));) {
+        if (c != '#') {
+            p->pos++;
+            continue;
+        }
+        while (peek(p) >= 0 && !is_newline(peek(p))) {
+            p->pos++;
+        }
+    }
+}
+
+static bool is_name_char(int c) {
+    int lower = c | 0x20;
+    return (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+}
+
+/* The rule of the name at pos, made if it is new. */
+static mica_status parse_name(parser *p, uint32_t *rule) {
+    size_t begin = p->pos;
+    while (is_name_char(peek(p))) {
+        p->pos++;
+    }
+    size_t n = p->pos - begin;
+    if (!n) return fail(p, begin, "a rule name is expected here");
+    for (uint32_t r = 0; r < p->b->n_rules; r++) {
+        const char *name = p->b->rules[r].name;
+        *rule = r;
+        if (strlen(name) == n && memcmp(name, p->s + begin, n) == 0) return MICA_OK;
+    }
+    return mica_build_rule(p->b, p->s + begin, n, rule) ? MICA_OK : check(p, NULL);
+}
+
+/* ---- characters ---- */
+
+static int hex_digit(int c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    int lower = c | 0x20;
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+static mica_status parse_hex(parser *p, int n_digits, uint32_t *c) {
+    size_t at = p->pos;
+    for (*c = 0; n_digits > 0; n_digits--) {
+        int digit = hex_digit(peek(p));
+        if (digit < 0) return fail(p, at, "an escape lacks hexadecimal digits");
+        *c = *c * 16 + (uint32_t)digit;
+        p->pos++;
+    }
+    if (*c > 0x10FFFF || (*c >= 0xD800 && *c <= 0xDFFF))
+        return fail(p, at, "an escape that is not a character");
+    return MICA_OK;
+}
+
+static mica_status parse_char(parser *p, uint32_t *c) {
+    size_t n, at = p->pos;
+    *c = utf8_read(p->s + p->pos, &n);
+    p->pos += n;
+    if (*c != '\\') return MICA_OK;
+    int kind = peek(p);
+    p->pos += kind >= 0;
+    switch (kind) {
+    case 'x':
+        return parse_hex(p, 2, c);
+    case 'u':
+        return parse_hex(p, 4, c);
+    case 'U':
+        return parse_hex(p, 8, c);
+    case 't':
+        *c = '\t';
+        return MICA_OK;
+    case 'r':
+        *c = '\r';
+        return MICA_OK;
+    case 'n':
+        *c = '\n';
+        return MICA_OK;
+    case '\\':
+    case '"':
+    case '[':
+    case ']':
+    case '-':
+    case '^':
+        *c = (uint32_t)kind;
+        return MICA_OK;
+    default:
+        return fail(p, at, "an escape that does not exist");
+    }
+}
+
+static mica_status parse_literal(parser *p, const expr **out) {
+    size_t begin = p->pos++;
+    text_buffer text = {0};
+    mica_status st = MICA_OK;
+    while (!st && peek(p) != '"') {
+        uint32_t c;
+        if (p->pos == p->n) {
+            st = fail(p, begin, "a literal lacks its closing quote");
+        } else if (!(st = parse_char(p, &c)) && !(st = mica_text_buffer_reserve(&text, 4, p->err))) {
+            text_put_char(&text, c);
+        }
+    }
+    p->pos++;
+    if (!st) st = check(p, *out = mica_expr_bytes(p->b, text.data, text.n));
+    mica_text_buffer_deinit(&text);
+    return st;
+}
+
+static mica_status parse_class(parser *p, const expr **out) {
+    size_t begin = p->pos++;
+    char_set set = {0};
+    bool is_negated = peek(p) == '^';
+    p->pos += is_negated;
+    while (peek(p) != ']') {
+        uint32_t lo, hi;
+        size_t at = p->pos;
+        if (p->pos == p->n) return fail(p, begin, "a class lacks its ]");
+        mica_status st = parse_char(p, &lo);
+        if (st) return st;
+        hi = lo;
+        if (peek(p) == '-' && p->pos + 1 < p->n && p->s[p->pos + 1] != ']') {
+            p->pos++;
+            if ((st = parse_char(p, &hi))) return st;
+        }
+        if (hi < lo) return fail(p, at, "a range that does not rise");
+        if (!mica_chars_add(p->b, &set, lo, hi)) return check(p, NULL);
+    }
+    p->pos++;
+    if (is_negated && !mica_chars_negate(p->b, &set)) return check(p, NULL);
+    return check(p, *out = mica_chars_expr(p->b, &set));
+}
+
+static mica_status parse_any(parser *p, const expr **out) {
+    char_set set = {0};
+    p->pos++;
+    if (!mica_chars_add(p->b, &set, 0, 0x10FFFF)) return check(p, NULL);
+    return check(p, *out = mica_chars_expr(p->b, &set));
+}
+
+/* <name>: the token of that spelling, whether it is special or plain text. */
+static mica_status parse_token(parser *p, const expr **out) {
+    static const char mark = (char)GRAMMAR_SPECIAL_BYTE;
+    size_t begin = p->pos;
+    const char *end = memchr(p->s + begin, '>', p->n - begin);
+    if (!end) return fail(p, begin, "a token lacks its >");
+    if (p->s[begin + 1] == '[')
+        return fail(p, begin, "token ids, <[id]>, are not supported; write the token's text");
+    size_t n = (size_t)(end - p->s) + 1 - begin;
+    p->pos = begin + n;
+    const expr *text = mica_expr_bytes(p->b, p->s + begin, n);
+    const expr *marked = mica_expr_seq2(p->b, mica_expr_bytes(p->b, &mark, 1), text);
+    return check(p, *out = mica_expr_alt2(p->b, marked, text));
+}
+
+/* ---- rules ---- */
+
+static mica_status parse_alternatives(parser *p, bool is_nested, const expr **out);
+
+static mica_status parse_group(parser *p, const expr **out) {
+    size_t begin = p->pos++;
+    if (++p->depth > PATTERN_MAX_DEPTH) return fail(p, begin, "nested more than 100 deep");
+    skip_space(p, true);
+    mica_status st = parse_alternatives(p, true, out);
+    p->depth--;
+    if (st) return st;
+    if (peek(p) != ')') return fail(p, begin, "a group lacks its )");
+    p->pos++;
+    return MICA_OK;
+}
+
+static mica_status parse_count(parser *p, uint32_t *out) {
+    uint64_t v = 0;
+    size_t begin = p->pos;
+    while (peek(p) >= '0' && peek(p) <= '9') {
+        v = v * 10 + (uint64_t)(p->s[p->pos++] - '0');
+        if (v > PATTERN_MAX_REPEAT) return fail(p, begin, "a repeat above 1000000");
+    }
+    if (p->pos == begin) return fail(p, begin, "a number is expected here");
+    *out = (uint32_t)v;
+    return MICA_OK;
+}
+
+/* {m}, {m,} or {m,n}. */
+static mica_status parse_braces(parser *p, uint32_t *min, uint32_t *max) {
+    size_t begin = p->pos++;
+    skip_space(p, true);
+    *min = 0;
+    mica_status st = peek(p) == ',' ? MICA_OK : parse_count(p, min);
+    if (st) return st;
+    *max = *min;
+    skip_space(p, true);
+    if (peek(p) == ',') {
+        p->pos++;
+        *max = EXPR_UNBOUNDED;
+        skip_space(p, true);
+        if (peek(p) != '}' && (st = parse_count(p, max))) return st;
+        skip_space(p, true);
+    }
+    if (peek(p) != '}' || *min > *max) return fail(p, begin, "a repeat is {m}, {m,} or {m,n}");
+    p->pos++;
+    return MICA_OK;
+}
+
+static mica_status parse_postfix(parser *p, bool is_nested, const expr **e) {
+    for (;;) {
+        skip_space(p, is_nested);
+        int c = peek(p);
+        uint32_t min = c == '+', max = c == '?' ? 1 : EXPR_UNBOUNDED;
+        if (c == '{') {
+            mica_status st = parse_braces(p, &min, &max);
+            if (st) return st;
+        } else if (c == '*' || c == '+' || c == '?') {
+            p->pos++;
+        } else {
+            return MICA_OK;
+        }
+        if (!(*e = mica_expr_repeat(p->b, *e, min, max))) return check(p, NULL);
+    }
+}
+
+static mica_status parse_element(parser *p, const expr **out) {
+    uint32_t rule;
+    mica_status st;
+    switch (peek(p)) {
+    case '"':
+        return parse_literal(p, out);
+    case '[':
+        return parse_class(p, out);
+    case '.':
+        return parse_any(p, out);
+    case '<':
+        return parse_token(p, out);
+    case '(':
+        return parse_group(p, out);
+    default:
+        if ((st = parse_name(p, &rule))) return st;
+        return check(p, *out = mica_expr_rule(p->b, rule));
+    }
+}
+
+static bool begins_element(int c) {
+    return c == '"' || c == '[' || c == '.' || c == '<' || c == '(' || is_name_char(c);
+}
+
+static mica_status parse_sequence(parser *p, bool is_nested, const expr **out) {
+    expr_list items = {0};
+    while (begins_element(peek(p))) {
+        const expr *e;
+        mica_status st = parse_element(p, &e);
+        if (st || (st = parse_postfix(p, is_nested, &e))) return st;
+        if (!mica_expr_push(p->b, &items, e)) return check(p, NULL);
+    }
+    return check(p, *out = mica_expr_seq(p->b, items.items, items.n));
+}
+
+/* Goes on to a "|" at the beginning of the next line. */
+static bool find_bar(parser *p) {
+    size_t at = p->pos;
+    skip_space(p, true);
+    if (peek(p) == '|') return true;
+    p->pos = at;
+    return false;
+}
+
+static mica_status parse_alternatives(parser *p, bool is_nested, const expr **out) {
+    expr_list items = {0};
+    for (;;) {
+        const expr *e;
+        mica_status st = parse_sequence(p, is_nested, &e);
+        if (st) return st;
+        if (!mica_expr_push(p->b, &items, e)) return check(p, NULL);
+        if (!find_bar(p)) break;
+        p->pos++;
+        skip_space(p, true);
+    }
+    return check(p, *out = mica_expr_alt(p->b, items.items, items.n));
+}
+
+static mica_status parse_rule(parser *p) {
+    size_t begin = p->pos;
+    uint32_t rule;
+    mica_status st = parse_name(p, &rule);
+    if (st) return st;
+    skip_space(p, false);
+    if (p->n - p->pos < 3 || memcmp(p->s + p->pos, "::=", 3) != 0)
+        return fail(p, p->pos, "::= is expected behind a rule name");
+    p->pos += 3;
+    skip_space(p, true);
+    if (p->b->rules[rule].body) return fail(p, begin, "a rule that is defined twice");
+    const expr *body;
+    if ((st = parse_alternatives(p, false, &body))) return st;
+    p->b->rules[rule].body = body;
+    if (peek(p) >= 0 && !is_newline(peek(p)))
+        return fail(p, p->pos, "not a part of a rule: a rule ends with its line");
+    skip_space(p, true);
+    return MICA_OK;
+}
+
+static mica_status parse_all(parser *p, uint32_t *root) {
+    if (!mica_build_rule(p->b, "root", 4, root)) return check(p, NULL);
+    size_t n_valid = utf8_valid_prefix(p->s, p->n);
+    if (n_valid < p->n) return fail(p, n_valid, "not valid UTF-8");
+    skip_space(p, true);
+    while (p->pos < p->n) {
+        mica_status st = parse_rule(p);
+        if (st) return st;
+    }
+    return p->b->rules[*root].body ? MICA_OK : fail(p, 0, "the rule \"root\" is missing");
+}
+
+mica_status mica_grammar_compile_gbnf(grammar **out, const char *text, size_t n, mica_error *err) {
+    grammar_build b;
+    uint32_t root;
+    mica_status st = mica_build_init(&b, err);
+    parser p = {.b = &b, .s = text, .n = n, .err = err};
+    if (!st) st = parse_all(&p, &root);
+    if (!st) st = mica_grammar_from_build(out, &b, root, err);
+    mica_build_deinit(&b);
+    return st;
+}

@@ -1,0 +1,289 @@
+/* schema_container.c: arrays and objects.
+ *
+ * An object's properties come in the schema's order unless any order is asked for, then others, with
+ * names that are none of the schema's. The tail of an object behind its i-th property is a rule, so
+ * that optional properties cost one step each and not all their combinations.
+ */
+#include <string.h>
+
+#include "text/grammar/schema.h"
+
+enum { MAX_PREFIX_ITEMS = 256, MAX_ANY_ORDER = 63 };
+
+static mica_status fail_memory(schema_compiler *c) {
+    return mica_fail(c->err, MICA_E_NOMEM, "out of memory for a schema");
+}
+
+/* ---- arrays ---- */
+
+/* The schemas that item i must match. */
+static mica_status item_place(schema_compiler *c, const schema_list *flat, size_t i,
+                              const expr **out) {
+    schema_list list = {0};
+    for (size_t k = 0; k < flat->n; k++) {
+        const json_value *s = flat->items[k], *prefix = mica_json_find(s, "prefixItems");
+        const json_value *items = mica_json_find(s, "items");
+        if (items && items->kind == JSON_KIND_ARRAY) { /* before draft 2020-12 */
+            prefix = items;
+            items = mica_json_find(s, "additionalItems");
+        }
+        const json_value *v = prefix && i < prefix->n ? prefix->items[i] : items;
+        if (v && !mica_schema_push(c, &list, v)) return fail_memory(c);
+    }
+    return mica_schema_place(c, &list, out);
+}
+
+static size_t count_prefix(const schema_list *flat) {
+    size_t n = 0;
+    for (size_t k = 0; k < flat->n; k++) {
+        const json_value *prefix = mica_json_find(flat->items[k], "prefixItems");
+        const json_value *items = mica_json_find(flat->items[k], "items");
+        if (items && items->kind == JSON_KIND_ARRAY) prefix = items;
+        if (prefix && prefix->n > n) n = prefix->n;
+    }
+    return n;
+}
+
+static void find_counts(const schema_list *flat, uint32_t *min, uint32_t *max) {
+    *min = 0;
+    *max = EXPR_UNBOUNDED;
+    for (size_t i = 0; i < flat->n; i++) {
+        int64_t lo = mica_json_i64(mica_json_find(flat->items[i], "minItems"), 0);
+        int64_t hi = mica_json_i64(mica_json_find(flat->items[i], "maxItems"), EXPR_UNBOUNDED);
+        if (lo > *min) *min = lo < EXPR_UNBOUNDED ? (uint32_t)lo : EXPR_UNBOUNDED - 1;
+        if (hi < *max) *max = (uint32_t)hi;
+    }
+}
+
+static uint32_t minus(uint32_t a, uint32_t b) {
+    if (a == EXPR_UNBOUNDED) return a;
+    return a > b ? a - b : 0;
+}
+
+/* All items, with a space behind them if there are any. */
+static mica_status all_items(schema_compiler *c, const schema_list *flat, uint32_t n_prefix,
+                              uint32_t min, uint32_t max, const expr **out) {
+    const expr *separator = mica_schema_token(c, ","), *rest, *e;
+    mica_status st = item_place(c, flat, n_prefix, &rest);
+    if (st) return st;
+    uint32_t n = n_prefix > 0 ? n_prefix : 1;
+    e = mica_expr_repeat(c->b, mica_expr_seq2(c->b, separator, rest), minus(min, n), minus(max, n));
+    for (uint32_t i = n; i-- > 0;) {
+        const expr *item = rest;
+        if (n_prefix && (st = item_place(c, flat, i, &item))) return st;
+        e = mica_expr_seq3(c->b, i ? separator : c->b->empty, item, e);
+        if (!i) e = mica_expr_seq2(c->b, e, c->space);
+        if (max <= i)
+            e = c->b->empty;
+        else if (min <= i)
+            e = mica_expr_optional(c->b, e);
+    }
+    *out = e;
+    return mica_schema_check(c, e);
+}
+
+mica_status mica_schema_array(schema_compiler *c, const schema_list *flat, const expr **out) {
+    uint32_t min, max;
+    size_t n_prefix = count_prefix(flat);
+    find_counts(flat, &min, &max);
+    if (n_prefix > MAX_PREFIX_ITEMS)
+        return mica_fail(c->err, MICA_E_LIMIT, "schema: more than %d prefixItems",
+                         MAX_PREFIX_ITEMS);
+    if (min > max) {
+        *out = c->b->never;
+        return MICA_OK;
+    }
+    const expr *items;
+    mica_status st = all_items(c, flat, (uint32_t)n_prefix, min, max, &items);
+    if (st) return st;
+    const expr *open = mica_expr_seq2(c->b, mica_expr_text(c->b, "["), c->space);
+    *out = mica_expr_seq3(c->b, open, items, mica_expr_text(c->b, "]"));
+    return mica_schema_check(c, *out);
+}
+
+/* ---- properties ---- */
+
+typedef struct object_parts {
+    schema_names names;
+    uint8_t *is_required;
+    const expr **members; /* name, colon, value; NEVER where no value is possible */
+    const expr *rest;     /* a member with another name; NEVER: there are none */
+    const expr *separator, *close;
+} object_parts;
+
+static size_t find_name(const schema_names *names, const char *s, size_t n) {
+    size_t i = 0;
+    while (i < names->n && (names->items[i].n != n || memcmp(names->items[i].s, s, n) != 0)) {
+        i++;
+    }
+    return i;
+}
+
+static mica_status add_name(schema_compiler *c, schema_names *names, const char *s, size_t n) {
+    if (find_name(names, s, n) < names->n) return MICA_OK;
+    if (names->n == names->capacity) {
+        size_t capacity = 2 * names->capacity + 8;
+        void *grown = mica_arena_calloc(&c->b->arena, capacity, sizeof(*names->items));
+        if (!grown) return fail_memory(c);
+        if (names->n) memcpy(grown, names->items, names->n * sizeof(*names->items));
+        names->items = grown;
+        names->capacity = capacity;
+    }
+    names->items[names->n].s = s;
+    names->items[names->n++].n = n;
+    return MICA_OK;
+}
+
+static mica_status collect_names(schema_compiler *c, const schema_list *flat, object_parts *o) {
+    mica_status st = MICA_OK;
+    for (size_t k = 0; k < flat->n; k++) {
+        const json_value *properties = mica_json_find(flat->items[k], "properties");
+        for (size_t i = 0; properties && i < properties->n && !st; i++) {
+            st = add_name(c, &o->names, properties->members[i].key, properties->members[i].n_key);
+        }
+    }
+    for (size_t k = 0; k < flat->n; k++) {
+        const json_value *required = mica_json_find(flat->items[k], "required");
+        for (size_t i = 0; required && i < required->n && !st; i++) {
+            st = add_name(c, &o->names, required->items[i]->string, required->items[i]->n);
+        }
+    }
+    if (st) return st;
+    o->is_required = mica_arena_calloc(&c->b->arena, o->names.n + 1, 1);
+    o->members = mica_arena_calloc(&c->b->arena, o->names.n + 1, sizeof(*o->members));
+    if (!o->is_required || !o->members) return fail_memory(c);
+    for (size_t k = 0; k < flat->n; k++) {
+        const json_value *required = mica_json_find(flat->items[k], "required");
+        for (size_t i = 0; required && i < required->n; i++) {
+            const json_value *name = required->items[i];
+            o->is_required[find_name(&o->names, name->string, name->n)] = 1;
+        }
+    }
+    return MICA_OK;
+}
+
+static const json_value *find_property(const json_value *schema, const char *s, size_t n) {
+    const json_value *properties = mica_json_find(schema, "properties");
+    for (size_t i = 0; properties && i < properties->n; i++) {
+        const json_member *m = &properties->members[i];
+        if (m->n_key == n && memcmp(m->key, s, n) == 0) return m->value;
+    }
+    return NULL;
+}
+
+/* The value of a property; s NULL: of one that no schema names. */
+static mica_status value_place(schema_compiler *c, const schema_list *flat, const char *s,
+                               size_t n, const expr **out) {
+    schema_list list = {0};
+    for (size_t k = 0; k < flat->n; k++) {
+        const json_value *v = s ? find_property(flat->items[k], s, n) : NULL;
+        if (!v) v = mica_json_find(flat->items[k], "additionalProperties");
+        if (!v) continue;
+        if (v->kind == JSON_KIND_BOOL && !v->boolean) {
+            *out = c->b->never;
+            return MICA_OK;
+        }
+        if (!mica_schema_push(c, &list, v)) return fail_memory(c);
+    }
+    return mica_schema_place(c, &list, out);
+}
+
+static mica_status make_members(schema_compiler *c, const schema_list *flat, object_parts *o) {
+    const expr *colon = mica_schema_token(c, ":"), *value, *name;
+    for (size_t i = 0; i < o->names.n; i++) {
+        const char *s = o->names.items[i].s;
+        size_t n = o->names.items[i].n;
+        mica_status st = value_place(c, flat, s, n, &value);
+        if (st) return st;
+        o->members[i] = mica_expr_seq3(c->b, mica_schema_literal(c, s, n), colon, value);
+        if (!o->members[i]) return mica_schema_check(c, NULL);
+    }
+    o->rest = c->b->never;
+    mica_status st = value_place(c, flat, NULL, 0, &value);
+    if (st || value == c->b->never) return st;
+    if ((st = mica_schema_other_string(c, &o->names, &name))) return st;
+    o->rest = mica_expr_seq3(c->b, name, colon, value);
+    return mica_schema_check(c, o->rest);
+}
+
+/* ---- the schema's order ---- */
+
+/* tails[i]: what follows when something was written and properties from i on may come. */
+static bool make_tails(schema_compiler *c, const object_parts *o, uint32_t *tails) {
+    grammar_build *b = c->b;
+    for (size_t i = o->names.n + 1; i-- > 0;) {
+        const expr *body;
+        if (i == o->names.n) {
+            const expr *more = mica_expr_seq2(b, o->separator, o->rest);
+            body = mica_expr_seq2(b, mica_expr_repeat(b, more, 0, EXPR_UNBOUNDED), o->close);
+        } else {
+            const expr *member = mica_expr_seq2(b, o->separator, o->members[i]);
+            if (!o->is_required[i]) member = mica_expr_optional(b, member);
+            body = mica_expr_seq2(b, member, mica_expr_rule(b, tails[i + 1]));
+        }
+        if (!body || !mica_build_rule(b, "tail", 4, &tails[i])) return false;
+        b->rules[tails[i]].body = body;
+    }
+    return true;
+}
+
+static mica_status ordered_members(schema_compiler *c, const object_parts *o, const expr **out) {
+    grammar_build *b = c->b;
+    expr_list starts = {0};
+    uint32_t *tails = mica_arena_calloc(&b->arena, o->names.n + 1, sizeof(*tails));
+    if (!tails) return fail_memory(c);
+    if (!make_tails(c, o, tails)) return mica_schema_check(c, NULL);
+    size_t i = 0;
+    for (; i < o->names.n; i++) {
+        const expr *tail = mica_expr_rule(b, tails[i + 1]);
+        if (!mica_expr_push(b, &starts, mica_expr_seq2(b, o->members[i], tail)))
+            return mica_schema_check(c, NULL);
+        if (o->is_required[i]) break;
+    }
+    if (i == o->names.n) { /* nothing is required */
+        const expr *other = mica_expr_seq2(b, o->rest, mica_expr_rule(b, tails[i]));
+        if (!mica_expr_push(b, &starts, other) ||
+            !mica_expr_push(b, &starts, mica_expr_text(b, "}")))
+            return mica_schema_check(c, NULL);
+    }
+    *out = mica_expr_alt(b, starts.items, starts.n);
+    return mica_schema_check(c, *out);
+}
+
+/* ---- any order ---- */
+
+static mica_status unordered_members(schema_compiler *c, const object_parts *o, const expr **out) {
+    if (o->names.n > MAX_ANY_ORDER)
+        return mica_fail(c->err, MICA_E_LIMIT,
+                         "schema: an object of more than %d properties in any order",
+                         MAX_ANY_ORDER);
+    member_list members = {.separator = o->separator};
+    const expr **items = mica_arena_calloc(&c->b->arena, o->names.n + 1, sizeof(*items));
+    if (!items) return fail_memory(c);
+    size_t n = 0;
+    for (size_t i = 0; i < o->names.n; i++) {
+        if (o->members[i] == c->b->never && !o->is_required[i]) continue;
+        if (o->is_required[i]) members.required |= UINT64_C(1) << n;
+        items[n++] = o->members[i];
+    }
+    if (o->rest != c->b->never) members.rest = o->rest;
+    const expr *e = mica_expr_members(c->b, items, n, &members);
+    *out = mica_expr_seq2(c->b, e, o->close);
+    return mica_schema_check(c, *out);
+}
+
+mica_status mica_schema_object(schema_compiler *c, const schema_list *flat, const expr **out) {
+    object_parts o = {0};
+    mica_status st = collect_names(c, flat, &o);
+    if (st || (st = make_members(c, flat, &o))) return st;
+    o.separator = mica_schema_token(c, ",");
+    o.close = mica_expr_seq2(c->b, c->space, mica_expr_text(c->b, "}"));
+    if (!o.separator || !o.close) return mica_schema_check(c, NULL);
+    const expr *members = NULL;
+    st = c->options.any_order ? unordered_members(c, &o, &members)
+                              : ordered_members(c, &o, &members);
+    if (st) return st;
+    const expr *open = mica_expr_seq2(c->b, mica_expr_text(c->b, "{"), c->space);
+    *out = mica_expr_seq2(c->b, open, members);
+    return mica_schema_check(c, *out);
+}

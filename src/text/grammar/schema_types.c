@@ -1,0 +1,374 @@
+/* schema_types.c: what a place allows, type by type, and the values of enum and const. */
+#include <string.h>
+
+#include "text/grammar/machine.h"
+#include "text/grammar/schema.h"
+#include "text/grammar/strings_expr.h"
+
+enum {
+    TYPE_NULL = 1,
+    TYPE_BOOLEAN = 2,
+    TYPE_INTEGER = 4,
+    TYPE_NUMBER = 8, /* with integers */
+    TYPE_STRING = 16,
+    TYPE_ARRAY = 32,
+    TYPE_OBJECT = 64,
+    TYPE_ALL = 127
+};
+
+/* ---- small parts ---- */
+
+const expr *mica_schema_literal(schema_compiler *c, const char *s, size_t n) {
+    json_writer w;
+    mica_json_writer_init(&w, false);
+    mica_json_put_string(&w, s, n);
+    const expr *e = NULL;
+    if (w.failed)
+        c->b->status = MICA_E_NOMEM;
+    else
+        e = mica_expr_bytes(c->b, w.data, w.n);
+    mica_json_writer_deinit(&w);
+    return e;
+}
+
+const expr *mica_schema_token(schema_compiler *c, const char *text) {
+    return mica_expr_seq3(c->b, c->space, mica_expr_text(c->b, text), c->space);
+}
+
+static const expr *number_value(schema_compiler *c, const json_value *v) {
+    json_writer w;
+    mica_json_writer_init(&w, false);
+    if (v->kind == JSON_KIND_INT)
+        mica_json_put_i64(&w, v->integer);
+    else
+        mica_json_put_double(&w, v->number);
+    const expr *e = NULL;
+    if (w.failed)
+        c->b->status = MICA_E_NOMEM;
+    else
+        e = mica_expr_bytes(c->b, w.data, w.n);
+    mica_json_writer_deinit(&w);
+    return e;
+}
+
+static const expr *container_value(schema_compiler *c, const json_value *v, int depth) {
+    bool is_object = v->kind == JSON_KIND_OBJECT;
+    expr_list items = {0};
+    bool ok = mica_expr_push(c->b, &items, mica_expr_text(c->b, is_object ? "{" : "["));
+    ok = ok && mica_expr_push(c->b, &items, c->space);
+    for (size_t i = 0; i < v->n && ok; i++) {
+        if (i) ok = mica_expr_push(c->b, &items, mica_schema_token(c, ","));
+        if (is_object && ok) {
+            const json_member *m = &v->members[i];
+            ok = mica_expr_push(c->b, &items, mica_schema_literal(c, m->key, m->n_key)) &&
+                 mica_expr_push(c->b, &items, mica_schema_token(c, ":"));
+        }
+        const json_value *item = is_object ? v->members[i].value : v->items[i];
+        ok = ok && mica_expr_push(c->b, &items, mica_schema_value(c, item, depth + 1));
+    }
+    ok = ok && (!v->n || mica_expr_push(c->b, &items, c->space)) &&
+         mica_expr_push(c->b, &items, mica_expr_text(c->b, is_object ? "}" : "]"));
+    return ok ? mica_expr_seq(c->b, items.items, items.n) : NULL;
+}
+
+const expr *mica_schema_value(schema_compiler *c, const json_value *v, int depth) {
+    switch (v->kind) {
+    case JSON_KIND_NULL:
+        return mica_expr_text(c->b, "null");
+    case JSON_KIND_BOOL:
+        return mica_expr_text(c->b, v->boolean ? "true" : "false");
+    case JSON_KIND_INT:
+    case JSON_KIND_DOUBLE:
+        return number_value(c, v);
+    case JSON_KIND_STRING:
+        return mica_schema_literal(c, v->string, v->n);
+    case JSON_KIND_ARRAY:
+    case JSON_KIND_OBJECT:
+        break;
+    }
+    return container_value(c, v, depth);
+}
+
+/* ---- types ---- */
+
+static int type_bit(const char *name) {
+    static const char *const names[] = {"null",   "boolean", "integer", "number",
+                                        "string", "array",   "object"};
+    for (int i = 0; i < 7; i++) {
+        if (strcmp(name, names[i]) == 0) return 1 << i | (i == 3 ? TYPE_INTEGER : 0);
+    }
+    return 0;
+}
+
+/* The types that all "type" keywords allow. */
+static mica_status find_types(schema_compiler *c, const schema_list *flat, int *types) {
+    *types = TYPE_ALL;
+    for (size_t i = 0; i < flat->n; i++) {
+        const json_value *type = mica_json_find(flat->items[i], "type");
+        int allowed = 0;
+        if (!type) continue;
+        size_t n = type->kind == JSON_KIND_ARRAY ? type->n : 1;
+        for (size_t k = 0; k < n; k++) {
+            const json_value *name = type->kind == JSON_KIND_ARRAY ? type->items[k] : type;
+            int bit = type_bit(mica_json_string(name, ""));
+            if (!bit)
+                return mica_fail(c->err, MICA_E_INVALID,
+                                 "schema: \"type\" must be one or several of null, boolean, "
+                                 "integer, number, string, array, object; found \"%.60s\"",
+                                 mica_json_string(name, "(not a string)"));
+            allowed |= bit;
+        }
+        *types &= allowed;
+    }
+    return MICA_OK;
+}
+
+static int type_of_value(const json_value *v) {
+    switch (v->kind) {
+    case JSON_KIND_NULL:
+        return TYPE_NULL;
+    case JSON_KIND_BOOL:
+        return TYPE_BOOLEAN;
+    case JSON_KIND_INT:
+        return TYPE_INTEGER;
+    case JSON_KIND_DOUBLE:
+        return v->number >= -9e15 && v->number <= 9e15 && v->number == (double)(int64_t)v->number
+                   ? TYPE_INTEGER
+                   : TYPE_NUMBER;
+    case JSON_KIND_STRING:
+        return TYPE_STRING;
+    case JSON_KIND_ARRAY:
+        return TYPE_ARRAY;
+    case JSON_KIND_OBJECT:
+        break;
+    }
+    return TYPE_OBJECT;
+}
+
+/* ---- enum and const ---- */
+
+static bool are_equal(const json_value *a, const json_value *b) {
+    if (mica_json_is_number(a) && mica_json_is_number(b))
+        return a->kind == JSON_KIND_INT && b->kind == JSON_KIND_INT
+                   ? a->integer == b->integer
+                   : mica_json_double(a, 0) == mica_json_double(b, 0);
+    if (a->kind != b->kind || a->n != b->n) return false;
+    switch (a->kind) {
+    case JSON_KIND_BOOL:
+        return a->boolean == b->boolean;
+    case JSON_KIND_STRING:
+        return memcmp(a->string, b->string, a->n) == 0;
+    case JSON_KIND_ARRAY:
+        for (size_t i = 0; i < a->n; i++) {
+            if (!are_equal(a->items[i], b->items[i])) return false;
+        }
+        return true;
+    case JSON_KIND_OBJECT:
+        for (size_t i = 0; i < a->n; i++) {
+            const json_value *other = mica_json_find(b, a->members[i].key);
+            if (!other || !are_equal(a->members[i].value, other)) return false;
+        }
+        return true;
+    default:
+        return true;
+    }
+}
+
+/* Whether the enum and const of one schema allow a value. */
+static bool has_value(const json_value *schema, const json_value *v) {
+    const json_value *list = mica_json_find(schema, "enum");
+    const json_value *single = mica_json_find(schema, "const");
+    if (single && !are_equal(single, v)) return false;
+    for (size_t i = 0; list && i < list->n; i++) {
+        if (are_equal(list->items[i], v)) return true;
+    }
+    return !list;
+}
+
+static bool is_in_all(const schema_list *flat, const json_value *v) {
+    for (size_t i = 0; i < flat->n; i++) {
+        if (!has_value(flat->items[i], v)) return false;
+    }
+    return true;
+}
+
+static bool has_constraints(const schema_list *flat) {
+    for (size_t i = 0; i < flat->n; i++) {
+        const json_value *v = flat->items[i];
+        for (size_t k = 0; k < v->n; k++) {
+            if (mica_schema_keyword(v->members[k].key) == KEYWORD_CONSTRAINT) return true;
+        }
+    }
+    return false;
+}
+
+/* A grammar for the rest of the keywords, against which values are tried. Any order, no space: a
+ * value is tried in the one spelling that mica_schema_value gives without white space. */
+static mica_status rest_grammar(schema_compiler *c, const schema_list *flat, grammar **out) {
+    if (c->nested == SCHEMA_MAX_NESTED)
+        return mica_fail(c->err, MICA_E_UNSUPPORTED,
+                         "schema: enum values inside enum values beside other keywords");
+    grammar_build b;
+    schema_compiler inner = {0};
+    schema_options options = c->options;
+    const expr *e;
+    uint32_t rule;
+    options.is_compact = options.any_order = true;
+    mica_status st = mica_build_init(&b, c->err);
+    if (!st) st = mica_schema_compiler_init(&inner, &b, c->root, &options, c->err);
+    inner.nested = c->nested + 1;
+    if (!st && !mica_build_rule(&b, "root", 4, &rule)) st = mica_build_check(&b, c->err);
+    if (!st && !(st = mica_schema_types(&inner, flat, false, &e))) {
+        b.rules[rule].body = mica_expr_alt2(&b, e, mica_expr_range(&b, 0xFF, 0xFF));
+        st = mica_grammar_from_build(out, &b, rule, c->err);
+    }
+    mica_schema_compiler_deinit(&inner);
+    mica_build_deinit(&b);
+    return st;
+}
+
+static void write_value(json_writer *w, const json_value *v) {
+    switch (v->kind) {
+    case JSON_KIND_NULL:
+        mica_json_put_null(w);
+        break;
+    case JSON_KIND_BOOL:
+        mica_json_put_bool(w, v->boolean);
+        break;
+    case JSON_KIND_INT:
+        mica_json_put_i64(w, v->integer);
+        break;
+    case JSON_KIND_DOUBLE:
+        if (type_of_value(v) == TYPE_INTEGER)
+            mica_json_put_i64(w, (int64_t)v->number);
+        else
+            mica_json_put_double(w, v->number);
+        break;
+    case JSON_KIND_STRING:
+        mica_json_put_string(w, v->string, v->n);
+        break;
+    case JSON_KIND_ARRAY:
+        mica_json_begin_array(w);
+        for (size_t i = 0; i < v->n; i++) {
+            write_value(w, v->items[i]);
+        }
+        mica_json_end_array(w);
+        break;
+    case JSON_KIND_OBJECT:
+        mica_json_begin_object(w);
+        for (size_t i = 0; i < v->n; i++) {
+            mica_json_key(w, v->members[i].key);
+            write_value(w, v->members[i].value);
+        }
+        mica_json_end_object(w);
+        break;
+    }
+}
+
+static mica_status try_value(schema_compiler *c, grammar_machine *m, const json_value *v,
+                             bool *is_valid) {
+    grammar_matcher *x;
+    json_writer w;
+    mica_status st = mica_grammar_matcher_new(&x, m, c->err);
+    if (st) return st;
+    mica_json_writer_init(&w, false);
+    write_value(&w, v);
+    if (w.failed)
+        st = mica_fail(c->err, MICA_E_NOMEM, "out of memory for a schema");
+    else
+        st = mica_grammar_accept_bytes(x, w.data, w.n, is_valid, c->err);
+    if (!st && *is_valid) *is_valid = mica_grammar_is_complete(x);
+    mica_json_writer_deinit(&w);
+    mica_grammar_matcher_free(x);
+    return st;
+}
+
+/* The list that the values come from: the first enum or const. */
+static const json_value *find_values(const schema_list *flat, const json_value **single) {
+    *single = NULL;
+    for (size_t i = 0; i < flat->n; i++) {
+        const json_value *list = mica_json_find(flat->items[i], "enum");
+        if (list) return list;
+        if (!*single) *single = mica_json_find(flat->items[i], "const");
+    }
+    return NULL;
+}
+
+/* Alternatives, with equal beginnings shared where they are plain bytes. */
+static const expr *join_values(schema_compiler *c, const expr_list *items) {
+    byte_string *strings = mica_arena_calloc(&c->b->arena, items->n + 1, sizeof(*strings));
+    const expr **others = mica_arena_calloc(&c->b->arena, items->n + 1, sizeof(*others));
+    size_t n_strings = 0, n_others = 0;
+    if (!strings || !others) {
+        c->b->status = MICA_E_NOMEM;
+        return NULL;
+    }
+    for (size_t i = 0; i < items->n; i++) {
+        const expr *e = items->items[i];
+        if (e->kind == EXPR_BYTES)
+            strings[n_strings++] = (byte_string){e->bytes, e->n};
+        else
+            others[n_others++] = e;
+    }
+    others[n_others++] = mica_strings_expr(c->b, strings, n_strings);
+    return mica_expr_alt(c->b, others, n_others);
+}
+
+static mica_status collect_values(schema_compiler *c, const schema_list *flat, int types,
+                                  grammar_machine *rest, const expr **out) {
+    expr_list items = {0};
+    const json_value *single, *list = find_values(flat, &single);
+    for (size_t i = 0, n = list ? list->n : 1; i < n; i++) {
+        const json_value *v = list ? list->items[i] : single;
+        bool is_valid = types & type_of_value(v) && is_in_all(flat, v);
+        mica_status st = is_valid && rest ? try_value(c, rest, v, &is_valid) : MICA_OK;
+        if (st) return st;
+        if (is_valid && !mica_expr_push(c->b, &items, mica_schema_value(c, v, 0)))
+            return mica_schema_check(c, NULL);
+    }
+    *out = join_values(c, &items);
+    return mica_schema_check(c, *out);
+}
+
+mica_status mica_schema_values(schema_compiler *c, const schema_list *flat, const expr **out) {
+    int types;
+    grammar *rest = NULL;
+    grammar_machine *machine = NULL;
+    mica_status st = find_types(c, flat, &types);
+    if (!st && has_constraints(flat)) {
+        st = rest_grammar(c, flat, &rest);
+        if (!st) st = mica_grammar_machine_new(&machine, rest, NULL, NULL, 0, c->err);
+    }
+    if (!st) st = collect_values(c, flat, types, machine, out);
+    mica_grammar_machine_free(machine);
+    mica_grammar_free(rest);
+    return st;
+}
+
+/* ---- all types ---- */
+
+static bool has_values(const schema_list *flat) {
+    const json_value *single;
+    return find_values(flat, &single) || single;
+}
+
+mica_status mica_schema_types(schema_compiler *c, const schema_list *flat, bool with_values,
+                              const expr **out) {
+    int types;
+    if (with_values && has_values(flat)) return mica_schema_values(c, flat, out);
+    mica_status st = find_types(c, flat, &types);
+    const expr *made[6];
+    size_t n = 0;
+    if (!st && types & TYPE_OBJECT) st = mica_schema_object(c, flat, &made[n++]);
+    if (!st && types & TYPE_ARRAY) st = mica_schema_array(c, flat, &made[n++]);
+    if (!st && types & TYPE_STRING) st = mica_schema_string(c, flat, &made[n++]);
+    if (!st && types & (TYPE_NUMBER | TYPE_INTEGER))
+        st = mica_schema_number(c, flat, !(types & TYPE_NUMBER), &made[n++]);
+    if (st) return st;
+    if (types & TYPE_BOOLEAN)
+        made[n++] = mica_expr_alt2(c->b, mica_expr_text(c->b, "true"),
+                                   mica_expr_text(c->b, "false"));
+    if (types & TYPE_NULL) made[n++] = mica_expr_text(c->b, "null");
+    *out = mica_expr_alt(c->b, made, n);
+    return mica_schema_check(c, *out);
+}
