@@ -29,8 +29,9 @@ typedef struct call_attempt {
     /* out */
     call_result result;
     call_text name, id, args; /* args: JSON text; id with n 0: none */
-    bool is_begun; /* the name is certain, and `args` grows at its end only while CALL_MORE */
-    bool keeps_block;
+    bool is_begun;      /* the name is certain, and `args` grows at its end only while CALL_MORE */
+    bool keeps_block;   /* CALL_IN_BLOCK openers may follow */
+    bool may_id_follow; /* the id stands behind the arguments */
     call_text key, value; /* scratch */
 } call_attempt;
 
@@ -42,6 +43,7 @@ enum {
     CALL_STRUCTURE = 8,  /* a header of messages: read even when calls are ignored */
     CALL_KNOWN = 16,     /* a call only if such a tool was given */
     CALL_LIST = 32,      /* the opener must be followed by a list */
+    CALL_LATE_ID = 128,  /* the format puts the id behind the arguments */
     CALL_SINGLE_KEY = 64 /* {"name": {arguments}} */
 };
 
@@ -65,6 +67,7 @@ typedef struct reasoning_format {
     const char *name;
     const char *open;
     const char *closes[4];
+    bool is_header;        /* the format's own headers open it */
     bool is_interleaved;   /* any pair counts, not only the first thing */
     bool is_ended_by_call; /* the opener of a call closes it */
     const char *drops[CALL_MAX_MARKS];
@@ -110,18 +113,20 @@ call_verdict mica_call_try_parts(call_attempt *a);
 /* ---- shapes ---- */
 /* <call name="f"><param name="k">v</param></call>, with the texts up to the '=' of the name. */
 typedef struct tagged_shape {
-    const char *section; /* before the first call; may be missing if section_optional */
-    bool section_optional;
-    const char *call;  /* "<invoke name=" */
-    const char *param; /* "<parameter name=" */
+    const char *section; /* before the first call; NULL: none */
+    const char *call;    /* "<invoke name=" */
+    const char *param;   /* "<parameter name=" */
     const char *param_close;
     const char *call_close;
-    const char *section_close;
+    const char *section_close; /* may stand for call_close; NULL: none */
     call_guess guess;
     bool cuts_newline;   /* one newline at each end of a value is layout */
     bool is_xml;         /* entities and CDATA; white space at the ends is layout */
     bool has_string_tag; /* string="true|false" says what the value is */
 } tagged_shape;
+
+/* From the tag of the call on. */
+call_verdict mica_call_read_tagged(call_attempt *a, const tagged_shape *shape);
 
 /* name, then <k>…</k><v>…</v> pairs */
 typedef struct pairs_shape {

@@ -7,6 +7,7 @@
 #ifndef MICA_TEXT_CALL_SCAN_H
 #define MICA_TEXT_CALL_SCAN_H
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -50,9 +51,9 @@ static inline bool call_text_is(const char *s, size_t n, const char *text) {
     return strlen(text) == n && memcmp(s, text, n) == 0;
 }
 
-/* Whether s[0..n) begins with `marker`, where a '*' stands for a suffix of a tag: up to 32 bytes that
- * are no white space, no angle bracket and no '*' and do not begin with a letter of the tag's name.
- * CALL_MORE: it is a proper prefix of such a text. */
+/* Whether s[0..n) begins with `marker`, where a '*' stands for a suffix of a tag: up to 32 bytes
+ * that are no white space, no angle bracket and no '*' and do not begin with a letter of the tag's
+ * name. CALL_MORE: it is a proper prefix of such a text. */
 call_verdict mica_call_marker(const char *s, size_t n, const char *marker, size_t *n_used);
 /* The same at the cursor, which moves past the marker. */
 call_verdict mica_call_match(call_cursor *c, const char *marker);

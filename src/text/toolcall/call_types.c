@@ -1,7 +1,7 @@
 /* call_types.c: which types a schema admits, and text that becomes a value of one of them.
  *
- * Only what tells types apart is read: type, enum, const, anyOf, oneOf, allOf, properties, items and
- * references within the schema. A number keeps its digits.
+ * Only what tells types apart is read: type, enum, const, anyOf, oneOf, allOf, properties, items
+ * and references within the schema. A number keeps its digits.
  */
 #include "text/toolcall/call_types.h"
 
@@ -99,13 +99,13 @@ static unsigned type_of_word(const char *s) {
         const char *prefix;
         unsigned type;
     } words[] = {
-        {"str", TYPE_STRING},   {"text", TYPE_STRING},      {"varchar", TYPE_STRING},
-        {"char", TYPE_STRING},  {"enum", TYPE_STRING},      {"int", TYPE_INTEGER},
-        {"uint", TYPE_INTEGER}, {"long", TYPE_INTEGER},     {"short", TYPE_INTEGER},
-        {"num", TYPE_NUMBER},   {"unsigned", TYPE_INTEGER}, {"float", TYPE_NUMBER},
-        {"double", TYPE_NUMBER}, {"bool", TYPE_BOOL},       {"binary", TYPE_BOOL},
-        {"obj", TYPE_OBJECT},   {"dict", TYPE_OBJECT},      {"arr", TYPE_ARRAY},
-        {"list", TYPE_ARRAY},   {"null", TYPE_NULL},        {"none", TYPE_NULL},
+        {"str", TYPE_STRING},    {"text", TYPE_STRING},      {"varchar", TYPE_STRING},
+        {"char", TYPE_STRING},   {"enum", TYPE_STRING},      {"int", TYPE_INTEGER},
+        {"uint", TYPE_INTEGER},  {"long", TYPE_INTEGER},     {"short", TYPE_INTEGER},
+        {"num", TYPE_NUMBER},    {"unsigned", TYPE_INTEGER}, {"float", TYPE_NUMBER},
+        {"double", TYPE_NUMBER}, {"bool", TYPE_BOOL},        {"binary", TYPE_BOOL},
+        {"obj", TYPE_OBJECT},    {"dict", TYPE_OBJECT},      {"arr", TYPE_ARRAY},
+        {"list", TYPE_ARRAY},    {"null", TYPE_NULL},        {"none", TYPE_NULL},
     };
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (starts_with(s, words[i].prefix)) return words[i].type;

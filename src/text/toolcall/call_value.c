@@ -197,8 +197,8 @@ static call_verdict read_number(const reader *r) {
 }
 
 static call_verdict read_literal(const reader *r) {
-    static const char *const words[][2] = {{"true", "true"},  {"false", "false"}, {"null", "null"},
-                                           {"True", "true"},  {"False", "false"}, {"None", "null"}};
+    static const char *const words[][2] = {{"true", "true"}, {"false", "false"}, {"null", "null"},
+                                           {"True", "true"}, {"False", "false"}, {"None", "null"}};
     const char *s = r->c->s + r->c->pos;
     size_t n = 0;
     while (n < left(r) && n < 6 && (call_is_name_char(s[n]) && s[n] != ':')) {

@@ -1,6 +1,6 @@
-/* calls_json.c: calls that are JSON objects with a name in them, alone or in a list, behind a marker
- * of the format: Hermes, LongCat, Nemotron, Granite, Phi, Command, Apertus, Apriel, MiniMax-M1,
- * Firefunction, Llama 3.
+/* calls_json.c: calls that are JSON objects with a name in them, alone or in a list, behind a
+ * marker of the format: Hermes, LongCat, Nemotron, Granite, Phi, Command, Apertus, Apriel,
+ * MiniMax-M1, Firefunction, Llama 3.
  *
  * The spellings of the members are taken from all formats at once: name or tool_name, arguments or
  * parameters, id or tool_call_id, and an object "function" around them.
@@ -15,12 +15,23 @@ bool mica_call_may_begin(const call_attempt *a) {
            mica_call_tools_has(a->tools, a->name.data, a->name.n);
 }
 
+/* The answer of a model that was told to call this tool when it wants to call none. */
+static bool is_no_call(const call_attempt *a) {
+    return call_text_is(a->name.data, a->name.n, "directly-answer") ||
+           call_text_is(a->name.data, a->name.n, "directly_answer");
+}
+
+/* Whether nothing that comes later can change what a begin of the call says. */
+static bool is_certain(const call_attempt *a) {
+    return mica_call_may_begin(a) && !is_no_call(a) && (a->id.n || !a->may_id_follow);
+}
+
 call_verdict mica_call_read_arguments(call_attempt *a, const call_notation *notation) {
     mica_call_skip_space(&a->c);
     if (a->c.pos == a->c.n) return call_more(&a->c);
     if (a->c.s[a->c.pos] != '{') return CALL_NOT;
     a->args.n = 0;
-    if (mica_call_may_begin(a)) a->is_begun = true;
+    if (is_certain(a)) a->is_begun = true;
     return mica_call_value(&a->c, notation, &a->args);
 }
 
@@ -44,7 +55,7 @@ static call_verdict read_value(call_attempt *a) {
 
 static call_verdict read_name_member(call_attempt *a) {
     call_verdict v = read_value(a);
-    if (v != CALL_OK || a->is_begun) return v; /* a name that is out cannot change */
+    if (v != CALL_OK || (a->is_begun && a->is_stream)) return v; /* what is out stays */
     if (a->value.n == 0 || a->value.data[0] != '"') return CALL_NOT;
     a->name.n = 0;
     mica_call_decode_string(a->value.data, a->value.n, &a->name);
@@ -53,7 +64,7 @@ static call_verdict read_name_member(call_attempt *a) {
 
 static call_verdict read_id_member(call_attempt *a) {
     call_verdict v = read_value(a);
-    if (v != CALL_OK || a->is_begun || a->value.n == 0) return v;
+    if (v != CALL_OK || (a->is_begun && a->is_stream) || a->value.n == 0) return v;
     a->id.n = 0;
     if (a->value.data[0] == '"') {
         mica_call_decode_string(a->value.data, a->value.n, &a->id);
@@ -152,15 +163,10 @@ static call_verdict skip_fence(call_cursor *c) {
     return v == CALL_MORE ? v : CALL_OK;
 }
 
-/* The answer of a model that was told to call this tool when it wants to call none. */
-static bool is_no_call(const call_attempt *a) {
-    return call_text_is(a->name.data, a->name.n, "directly-answer") ||
-           call_text_is(a->name.data, a->name.n, "directly_answer");
-}
-
 call_verdict mica_call_try_json(call_attempt *a) {
     call_verdict v;
     a->keeps_block = true;
+    a->may_id_follow = a->opener->flags & CALL_LATE_ID;
     if (a->opener->text[0] != '{') {
         if ((v = mica_call_match(&a->c, a->opener->text)) != CALL_OK) return v;
         if ((v = skip_fence(&a->c)) != CALL_OK) return v;

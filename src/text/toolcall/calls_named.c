@@ -50,13 +50,13 @@ static call_verdict try_mistral_list(call_attempt *a) {
     call_verdict v = mica_call_match(&a->c, "[");
     if (v == CALL_MORE) return v;
     a->in_list = v == CALL_OK;
-    a->keeps_block = true;
+    a->keeps_block = a->may_id_follow = true;
     return mica_call_read_object(a);
 }
 
 call_verdict mica_call_try_mistral(call_attempt *a) {
     if (a->opener->text[0] == '{') {
-        a->keeps_block = true;
+        a->keeps_block = a->may_id_follow = true;
         return mica_call_read_object(a);
     }
     call_verdict v = mica_call_match(&a->c, a->opener->text);

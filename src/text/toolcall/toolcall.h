@@ -1,9 +1,9 @@
 /* toolcall.h: what a model writes, taken apart while it is written: content, reasoning, tool calls.
  *
- * Once per model, mica_toolcall_detect finds the dialect that its template speaks. For each answer a
- * parser is opened, fed with text as it comes and finished; every call gives events, whose texts, put
- * together, do not depend on how the answer was cut into pieces. Nothing is lost: each byte of the
- * answer is in exactly one content, reasoning or markup event or in the raw text of a call, and
+ * Once per model, mica_toolcall_detect finds the dialect that its template speaks. For each answer
+ * a parser is opened, fed with text as it comes and finished; every call gives events, whose texts,
+ * put together, do not depend on how the answer was cut into pieces. Nothing is lost: each byte of
+ * the answer is in exactly one content, reasoning or markup event or in the raw text of a call, and
  * what is no well-formed call is content.
  */
 #ifndef MICA_TEXT_TOOLCALL_H
@@ -32,7 +32,7 @@ mica_status mica_toolcall_detect(toolcall_dialect *out, const toolcall_source *s
                                  mica_error *err);
 const char *mica_toolcall_format_name(const toolcall_dialect *d);    /* "none" */
 const char *mica_toolcall_reasoning_name(const toolcall_dialect *d); /* "none" */
-/* The markers of reasoning, for budgets and grammars. False: none. */
+/* The markers of reasoning, for budgets and grammars. False: none, or none that is fixed. */
 bool mica_toolcall_reasoning_markers(const toolcall_dialect *d, const char **open,
                                      const char **close);
 
@@ -79,7 +79,8 @@ typedef struct toolcall_event {
     size_t n_name;
     const char *id; /* BEGIN only; NULL when the format carries none */
     size_t n_id;
-    bool is_broken; /* END only: see streams_arguments; `text` is what the call took of the answer */
+    bool
+        is_broken; /* END only: see streams_arguments; `text` is what the call took of the answer */
 } toolcall_event;
 
 typedef struct toolcall_parser toolcall_parser;
