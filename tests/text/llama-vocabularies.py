@@ -42,7 +42,7 @@ def main():
         name = path.stem.removeprefix("ggml-vocab-")
         if name in UNSUPPORTED:
             continue
-        texts = Path(f"{path}.inp").read_text(newline="").split("\n__ggml_vocab_test__\n")
+        texts = Path(f"{path}.inp").read_bytes().decode().split("\n__ggml_vocab_test__\n")
         expected = [[int(i) for i in line.split()] for line in out.read_text().split("\n")]
         lines = "".join(json.dumps(t) + "\n" for t in texts)
         done = subprocess.run([mica, "tokenize", str(path), "--jsonl", "--no-special", "--plain"], input=lines.encode(),
