@@ -188,6 +188,10 @@ static uint32_t emit_rule(emitter *e, uint32_t rule, uint32_t next) {
     }
     uint32_t start = e->rule_start[rule] - 1;
     if (next == NODE_OF_RETURN) return start;
+    node_kind kind = e->p->nodes[next].kind;
+    /* A frame at such a node would be one of its rounds. */
+    if (kind == NODE_REPEAT || kind == NODE_MEMBERS)
+        next = add_node(e, (program_node){.kind = NODE_JUMP, .a = next});
     return add_node(e, (program_node){.kind = NODE_CALL, .a = start, .b = next});
 }
 

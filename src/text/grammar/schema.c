@@ -213,7 +213,7 @@ static mica_status expand(schema_compiler *c, const flat_place *p, size_t at, ex
                          SCHEMA_MAX_DISJUNCTS);
     }
     const expr *e;
-    mica_status st = mica_schema_types(c, &p->flat, true, &e);
+    mica_status st = mica_schema_types(c, &p->flat, &e);
     if (st) return st;
     return mica_expr_push(c->b, ways, e) ? MICA_OK : mica_schema_check(c, NULL);
 }

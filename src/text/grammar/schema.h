@@ -62,15 +62,12 @@ mica_status mica_schema_number(schema_compiler *c, const schema_list *flat, bool
                                const expr **out);
 mica_status mica_schema_array(schema_compiler *c, const schema_list *flat, const expr **out);
 mica_status mica_schema_object(schema_compiler *c, const schema_list *flat, const expr **out);
-/* The values of enum and const that the rest of `flat` allows. */
-mica_status mica_schema_values(schema_compiler *c, const schema_list *flat, const expr **out);
 /* Any string but these, with quotes; where there are names it is spelled in its shortest form. */
 mica_status mica_schema_other_string(schema_compiler *c, const schema_names *names,
                                      const expr **out);
 
-/* By type, for flat schemas; `with_values` false: enum and const are not looked at. */
-mica_status mica_schema_types(schema_compiler *c, const schema_list *flat, bool with_values,
-                              const expr **out);
+/* What flat schemas allow together: values of enum and const, else type by type. */
+mica_status mica_schema_types(schema_compiler *c, const schema_list *flat, const expr **out);
 /* A compiler for the same document; deinit frees only what it made itself. */
 mica_status mica_schema_compiler_init(schema_compiler *c, grammar_build *b, const json_value *root,
                                       const schema_options *options, mica_error *err);

@@ -202,9 +202,13 @@ static bool has_constraints(const schema_list *flat) {
     return false;
 }
 
+static mica_status compile_types(schema_compiler *c, const schema_list *flat, int types,
+                                 const expr **out);
+
 /* A grammar for the rest of the keywords, against which values are tried. Any order, no space: a
  * value is tried in the one spelling that mica_schema_value gives without white space. */
-static mica_status rest_grammar(schema_compiler *c, const schema_list *flat, grammar **out) {
+static mica_status rest_grammar(schema_compiler *c, const schema_list *flat, int types,
+                                grammar **out) {
     if (c->nested == SCHEMA_MAX_NESTED)
         return mica_fail(c->err, MICA_E_UNSUPPORTED,
                          "schema: enum values inside enum values beside other keywords");
@@ -218,7 +222,7 @@ static mica_status rest_grammar(schema_compiler *c, const schema_list *flat, gra
     if (!st) st = mica_schema_compiler_init(&inner, &b, c->root, &options, c->err);
     inner.nested = c->nested + 1;
     if (!st && !mica_build_rule(&b, "root", 4, &rule)) st = mica_build_check(&b, c->err);
-    if (!st && !(st = mica_schema_types(&inner, flat, false, &e))) {
+    if (!st && !(st = compile_types(&inner, flat, types, &e))) {
         b.rules[rule].body = mica_expr_alt2(&b, e, mica_expr_range(&b, 0xFF, 0xFF));
         st = mica_grammar_from_build(out, &b, rule, c->err);
     }
@@ -314,32 +318,48 @@ static const expr *join_values(schema_compiler *c, const expr_list *items) {
     return mica_expr_alt(c->b, others, n_others);
 }
 
-static mica_status collect_values(schema_compiler *c, const schema_list *flat, int types,
+/* The values that all enum, const and type allow, and the types that they have. */
+static mica_status list_values(schema_compiler *c, const schema_list *flat, schema_list *values,
+                               int *types) {
+    const json_value *single, *list = find_values(flat, &single);
+    int allowed;
+    mica_status st = find_types(c, flat, &allowed);
+    *types = 0;
+    for (size_t i = 0, n = list ? list->n : 1; i < n && !st; i++) {
+        const json_value *v = list ? list->items[i] : single;
+        if (!(allowed & type_of_value(v)) || !is_in_all(flat, v)) continue;
+        *types |= type_of_value(v);
+        if (!mica_schema_push(c, values, v))
+            st = mica_fail(c->err, MICA_E_NOMEM, "out of memory for a schema");
+    }
+    return st;
+}
+
+static mica_status collect_values(schema_compiler *c, const schema_list *values,
                                   grammar_machine *rest, const expr **out) {
     expr_list items = {0};
-    const json_value *single, *list = find_values(flat, &single);
-    for (size_t i = 0, n = list ? list->n : 1; i < n; i++) {
-        const json_value *v = list ? list->items[i] : single;
-        bool is_valid = types & type_of_value(v) && is_in_all(flat, v);
-        mica_status st = is_valid && rest ? try_value(c, rest, v, &is_valid) : MICA_OK;
+    for (size_t i = 0; i < values->n; i++) {
+        bool is_valid = true;
+        mica_status st = rest ? try_value(c, rest, values->items[i], &is_valid) : MICA_OK;
         if (st) return st;
-        if (is_valid && !mica_expr_push(c->b, &items, mica_schema_value(c, v, 0)))
-            return mica_schema_check(c, NULL);
+        const expr *e = is_valid ? mica_schema_value(c, values->items[i], 0) : c->b->never;
+        if (!mica_expr_push(c->b, &items, e)) return mica_schema_check(c, NULL);
     }
     *out = join_values(c, &items);
     return mica_schema_check(c, *out);
 }
 
-mica_status mica_schema_values(schema_compiler *c, const schema_list *flat, const expr **out) {
+static mica_status compile_values(schema_compiler *c, const schema_list *flat, const expr **out) {
     int types;
     grammar *rest = NULL;
     grammar_machine *machine = NULL;
-    mica_status st = find_types(c, flat, &types);
-    if (!st && has_constraints(flat)) {
-        st = rest_grammar(c, flat, &rest);
+    schema_list values = {0};
+    mica_status st = list_values(c, flat, &values, &types);
+    if (!st && values.n && has_constraints(flat)) {
+        st = rest_grammar(c, flat, types, &rest);
         if (!st) st = mica_grammar_machine_new(&machine, rest, NULL, NULL, 0, c->err);
     }
-    if (!st) st = collect_values(c, flat, types, machine, out);
+    if (!st) st = collect_values(c, &values, machine, out);
     mica_grammar_machine_free(machine);
     mica_grammar_free(rest);
     return st;
@@ -352,14 +372,12 @@ static bool has_values(const schema_list *flat) {
     return find_values(flat, &single) || single;
 }
 
-mica_status mica_schema_types(schema_compiler *c, const schema_list *flat, bool with_values,
-                              const expr **out) {
-    int types;
-    if (with_values && has_values(flat)) return mica_schema_values(c, flat, out);
-    mica_status st = find_types(c, flat, &types);
+static mica_status compile_types(schema_compiler *c, const schema_list *flat, int types,
+                                 const expr **out) {
+    mica_status st = MICA_OK;
     const expr *made[6];
     size_t n = 0;
-    if (!st && types & TYPE_OBJECT) st = mica_schema_object(c, flat, &made[n++]);
+    if (types & TYPE_OBJECT) st = mica_schema_object(c, flat, &made[n++]);
     if (!st && types & TYPE_ARRAY) st = mica_schema_array(c, flat, &made[n++]);
     if (!st && types & TYPE_STRING) st = mica_schema_string(c, flat, &made[n++]);
     if (!st && types & (TYPE_NUMBER | TYPE_INTEGER))
@@ -371,4 +389,11 @@ mica_status mica_schema_types(schema_compiler *c, const schema_list *flat, bool 
     if (types & TYPE_NULL) made[n++] = mica_expr_text(c->b, "null");
     *out = mica_expr_alt(c->b, made, n);
     return mica_schema_check(c, *out);
+}
+
+mica_status mica_schema_types(schema_compiler *c, const schema_list *flat, const expr **out) {
+    int types;
+    if (has_values(flat)) return compile_values(c, flat, out);
+    mica_status st = find_types(c, flat, &types);
+    return st ? st : compile_types(c, flat, types, out);
 }
