@@ -87,6 +87,7 @@ struct json_value {
         json_value **items;
         json_member *members; /* in the file's order; duplicate keys are an error */
     };
+    const char *digits; /* of a DOUBLE that is an integer beyond int64: its literal; else NULL */
 };
 
 /* Parses a whole document (nothing but white space may follow). The tree lives in `arena` and does

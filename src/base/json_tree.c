@@ -81,11 +81,16 @@ static json_value *new_string(tree_builder *b) {
 
 static json_value *new_number(tree_builder *b) {
     json_value *v = new_value(b, JSON_KIND_INT);
-    if (v && !mica_json_text_i64(&b->reader, &v->integer)) {
-        v->kind = JSON_KIND_DOUBLE;
-        v->number = mica_json_text_double(&b->reader);
-    }
-    return v;
+    if (!v || mica_json_text_i64(&b->reader, &v->integer)) return v;
+    v->kind = JSON_KIND_DOUBLE;
+    v->number = mica_json_text_double(&b->reader);
+    const char *text = b->reader.text;
+    size_t n = b->reader.n_text, n_digits = text[0] == '-';
+    while (n_digits < n && text[n_digits] >= '0' && text[n_digits] <= '9')
+        n_digits++;
+    if (n_digits < n) return v;
+    v->digits = mica_arena_strndup(b->arena, text, n);
+    return v->digits ? v : NULL;
 }
 
 static json_value *new_array(tree_builder *b, const json_entry *entries, size_t n) {

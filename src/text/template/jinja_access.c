@@ -112,8 +112,7 @@ bool mica_j_attribute(jrender *r, jvalue owner, const jstring *name, jvalue *out
 
 bool mica_j_item(jrender *r, jvalue owner, jvalue key, jvalue *out) {
     if (!get_item(r, owner, key, out)) return false;
-    if (out->kind == J_MISSING && key.kind == J_STRING &&
-        !get_attribute(r, owner, key.string, out))
+    if (out->kind == J_MISSING && key.kind == J_STRING && !get_attribute(r, owner, key.string, out))
         return false;
     if (out->kind != J_MISSING) return true;
     const jstring *name = key.kind == J_STRING ? key.string : NULL;
@@ -240,8 +239,7 @@ bool mica_j_slice(jrender *r, jvalue owner, jvalue start, jvalue stop, jvalue st
     size_t n, count;
     if (owner.kind == J_UNDEFINED) return mica_j_fail_undefined(r, owner);
     bool can = owner.kind == J_STRING || (owner.kind == J_LIST && owner.list->type < J_ITEMS);
-    if (!can)
-        return MICA_J_ERROR(r, "a value of type %s has no slices", mica_j_type_name(owner));
+    if (!can) return MICA_J_ERROR(r, "a value of type %s has no slices", mica_j_type_name(owner));
     if (!mica_j_length(r, owner, &n) ||
         !mica_j_slice_bounds(r, n, start, stop, step, &first, &stride, &count))
         return false;

@@ -117,9 +117,7 @@ bool mica_j_multiply(jrender *r, jvalue a, jvalue b, jvalue *out) {
     return fail_types(r, a, b, "*");
 }
 
-static bool fail_zero(jrender *r, const char *op) {
-    return MICA_J_ERROR(r, "'%s' by zero", op);
-}
+static bool fail_zero(jrender *r, const char *op) { return MICA_J_ERROR(r, "'%s' by zero", op); }
 
 bool mica_j_divide(jrender *r, jvalue a, jvalue b, jvalue *out) {
     if (!both_numbers(a, b)) return fail_types(r, a, b, "/");
@@ -160,10 +158,7 @@ bool mica_j_floor_divide(jrender *r, jvalue a, jvalue b, jvalue *out) {
 
 bool mica_j_modulo(jrender *r, jvalue a, jvalue b, jvalue *out) {
     int64_t x, y;
-    if (a.kind == J_STRING) {
-        if (b.kind == J_UNDEFINED) return mica_j_fail_undefined(r, b);
-        return mica_j_format_percent(r, a.string, b, out);
-    }
+    if (a.kind == J_STRING) return mica_j_format_percent(r, a.string, b, out);
     if (!both_numbers(a, b)) return fail_types(r, a, b, "%");
     if (mica_j_as_double(b) == 0) return fail_zero(r, "%");
     if (both_integers(a, b, &x, &y)) {

@@ -103,7 +103,7 @@ typedef struct jsignature {
     const jstring **names;
     jref *refs; /* in the macro's frame */
     size_t n;
-    jnodes defaults; /* of the last defaults.n parameters */
+    jnodes defaults;            /* of the last defaults.n parameters */
     int caller, keywords, rest; /* slots of caller, kwargs, varargs if the body uses them, or -1 */
 } jsignature;
 
@@ -244,13 +244,13 @@ jnodes mica_j_nodes_of(const jnode_stack *s);
 jnode *mica_j_new_node(jcompiler *c, jnode_kind kind, uint32_t pos);
 
 enum { TUPLE_NO_COND = 1, TUPLE_PARENTHESES = 2, TUPLE_TARGET = 4, TUPLE_NAMESPACE = 8 };
-/* Expressions; NULL after an error. `end_name` also ends a tuple ("in", "recursive"); or NULL. */
+/* Expressions; NULL after an error. */
 jnode *mica_j_parse_expression(jcompiler *c);
-jnode *mica_j_parse_tuple(jcompiler *c, int flags, const char *end_name);
+jnode *mica_j_parse_tuple(jcompiler *c, int flags);
 jnode *mica_j_parse_filters(jcompiler *c, jnode *node, bool is_started);
 bool mica_j_parse_call_args(jcompiler *c, jcall_args *args);
 /* A target of an assignment: a name, ns.attr if flagged, a tuple of them. */
-jnode *mica_j_parse_target(jcompiler *c, int flags, const char *end_name);
+jnode *mica_j_parse_target(jcompiler *c, int flags);
 bool mica_j_parse_name(jcompiler *c, const jstring **out, uint32_t *pos);
 
 /* Looking at tokens. */

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "text/template/jinja_string.h"
 
 /* ---- making values ---- */
@@ -58,9 +59,7 @@ const char *mica_j_type_name(jvalue v) {
     return v.kind == J_OBJECT ? objects[v.object->type] : kinds[v.kind];
 }
 
-bool mica_j_is_number(jvalue v) {
-    return v.kind == J_BOOL || v.kind == J_INT || v.kind == J_FLOAT;
-}
+bool mica_j_is_number(jvalue v) { return v.kind == J_BOOL || v.kind == J_INT || v.kind == J_FLOAT; }
 
 double mica_j_as_double(jvalue v) {
     if (v.kind == J_FLOAT) return v.number;
@@ -299,7 +298,8 @@ bool mica_j_contains(jrender *r, jvalue container, jvalue item, bool *out) {
     if (container.kind == J_STRING) {
         const jstring *s = container.string;
         if (item.kind != J_STRING)
-            return MICA_J_ERROR(r, "'in' looks for a string in a string, not for a value of type %s",
+            return MICA_J_ERROR(r,
+                                "'in' looks for a string in a string, not for a value of type %s",
                                 mica_j_type_name(item));
         *out = mica_j_find(s, 0, s->n, item.string) != SIZE_MAX;
         return mica_j_charge(r, s->n);

@@ -29,9 +29,10 @@ static uint64_t hash_bytes(const char *s, size_t n) {
 static uint64_t hash_number(jvalue v) {
     double d = mica_j_as_double(v);
     bool is_integer = v.kind != J_FLOAT || (fabs(d) < 9e18 && d == floor(d));
-    if (is_integer) return mix((uint64_t)(v.kind == J_FLOAT ? (int64_t)d
-                                          : v.kind == J_BOOL ? v.boolean
-                                                             : v.integer));
+    if (is_integer)
+        return mix((uint64_t)(v.kind == J_FLOAT  ? (int64_t)d
+                              : v.kind == J_BOOL ? v.boolean
+                                                 : v.integer));
     uint64_t bits;
     memcpy(&bits, &d, sizeof(bits));
     return mix(bits);

@@ -94,7 +94,7 @@ static jflow capture(jrender *r, jframe *f, jnodes body, const jstring **out) {
 
 /* The text of a set or filter block, filtered. */
 static jflow capture_filtered(jrender *r, jframe *f, const jnode *node, jvalue *out) {
-    const jstring *text;
+    const jstring *text = NULL;
     jframe *inner = enter_new(r, node->set.scope, f);
     jflow flow = inner ? capture(r, inner, node->set.body, &text) : FLOW_FAIL;
     if (flow != FLOW_NEXT) return flow;
@@ -214,7 +214,7 @@ static bool fill_rest(jrender *r, const jmacro *m, jframe *f, const jargs *args)
 bool mica_j_call_macro(jrender *r, const jmacro *m, const jargs *args, jvalue *out) {
     const jsignature *g = &m->node->macro.signature;
     jargs left = *args;
-    const jstring *text;
+    const jstring *text = NULL;
     if (r->call_depth >= JINJA_MAX_DEPTH)
         return mica_j_fail(r, MICA_E_LIMIT, "macros call each other more than %d deep",
                            JINJA_MAX_DEPTH);
@@ -332,8 +332,7 @@ static bool push_generation(jrender *r, size_t begin, size_t end) {
         size_t capacity = r->generation_capacity ? 2 * r->generation_capacity : 8;
         text_span *grown = mica_j_alloc(r, capacity, sizeof(*grown));
         if (!grown) return false;
-        if (r->n_generations)
-            memcpy(grown, r->generations, r->n_generations * sizeof(*grown));
+        if (r->n_generations) memcpy(grown, r->generations, r->n_generations * sizeof(*grown));
         r->generations = grown;
         r->generation_capacity = capacity;
     }

@@ -177,8 +177,8 @@ static jnode *parse_power(jcompiler *c) {
 
 static jnode *parse_product(jcompiler *c) {
     jnode *left = parse_power(c);
-    while (left && (mica_j_at_op(c, '*') || mica_j_at_op(c, '/') ||
-                    mica_j_at_op(c, OP_FLOORDIV) || mica_j_at_op(c, '%'))) {
+    while (left && (mica_j_at_op(c, '*') || mica_j_at_op(c, '/') || mica_j_at_op(c, OP_FLOORDIV) ||
+                    mica_j_at_op(c, '%'))) {
         const jtoken *t = mica_j_peek(c, 0);
         c->at++;
         left = new_binary(c, NODE_BINARY, t->op, t->pos, left, parse_power(c));
@@ -544,7 +544,7 @@ static jnode *parse_primary(jcompiler *c, int flags) {
     if (mica_j_at_op(c, '[')) return parse_list(c, NODE_LIST, ']');
     if (mica_j_at_op(c, '{')) return parse_list(c, NODE_DICT, '}');
     if (mica_j_skip_op(c, '(')) {
-        jnode *node = mica_j_parse_tuple(c, TUPLE_PARENTHESES, NULL);
+        jnode *node = mica_j_parse_tuple(c, TUPLE_PARENTHESES);
         return node && mica_j_expect_op(c, ')') ? node : NULL;
     }
     mica_j_unexpected(c, "an expression");
@@ -553,10 +553,9 @@ static jnode *parse_primary(jcompiler *c, int flags) {
 
 /* ---- tuples and targets ---- */
 
-static bool at_tuple_end(jcompiler *c, const char *end_name) {
+static bool at_tuple_end(jcompiler *c) {
     jtoken_type type = mica_j_peek(c, 0)->type;
-    return type == TOKEN_PRINT_END || type == TOKEN_BLOCK_END || mica_j_at_op(c, ')') ||
-           (end_name && mica_j_at_name(c, end_name));
+    return type == TOKEN_PRINT_END || type == TOKEN_BLOCK_END || mica_j_at_op(c, ')');
 }
 
 static jnode *parse_member(jcompiler *c, int flags) {
@@ -565,13 +564,13 @@ static jnode *parse_member(jcompiler *c, int flags) {
     return mica_j_parse_expression(c);
 }
 
-jnode *mica_j_parse_tuple(jcompiler *c, int flags, const char *end_name) {
+jnode *mica_j_parse_tuple(jcompiler *c, int flags) {
     uint32_t pos = mica_j_peek(c, 0)->pos;
     jnode_stack items = {0};
     bool is_tuple = false;
     for (;;) {
         if (items.n && !mica_j_expect_op(c, ',')) return NULL;
-        if (at_tuple_end(c, end_name)) break;
+        if (at_tuple_end(c)) break;
         if (!mica_j_push_node(c, &items, parse_member(c, flags))) return NULL;
         if (!mica_j_at_op(c, ',')) break;
         is_tuple = true;
@@ -592,8 +591,8 @@ static bool can_assign(const jnode *node) {
     return true;
 }
 
-jnode *mica_j_parse_target(jcompiler *c, int flags, const char *end_name) {
-    jnode *node = mica_j_parse_tuple(c, flags | TUPLE_TARGET, end_name);
+jnode *mica_j_parse_target(jcompiler *c, int flags) {
+    jnode *node = mica_j_parse_tuple(c, flags | TUPLE_TARGET);
     if (node && !can_assign(node)) return fail(c, node->pos, "this cannot be assigned to");
     return node;
 }

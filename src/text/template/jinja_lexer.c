@@ -4,8 +4,11 @@
  * trim_blocks and lstrip_blocks always on, a statement or comment takes the newline that follows it
  * and the blanks before it on its line. `+` keeps them. Inside brackets an end marker is operators.
  */
+#include <stdio.h>
 #include <string.h>
 
+#include "base/decimal.h"
+#include "base/utf8.h"
 #include "text/template/jinja_string.h"
 
 typedef struct lexer {
@@ -285,9 +288,10 @@ static bool unescape_hex(lexer *x, size_t *at, size_t end, uint32_t *c) {
 /* Python encodes what is not ASCII as an escape before it unescapes, so that a backslash before it
  * swallows the backslash of that escape. */
 static size_t spell_escaped(char *out, uint32_t c) {
-    const char *format = c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x";
     char text[16];
-    int n = snprintf(text, sizeof(text), format, c);
+    int n = c < 0x100     ? snprintf(text, sizeof(text), "\\x%02x", c)
+            : c < 0x10000 ? snprintf(text, sizeof(text), "\\u%04x", c)
+                          : snprintf(text, sizeof(text), "\\U%08x", c);
     memcpy(out, text, (size_t)n);
     return (size_t)n;
 }
@@ -306,7 +310,7 @@ static bool unescape(lexer *x, size_t *at, size_t end, char *out, size_t *n_out)
     } else if (letter == 'N') {
         return fail(x, *at - 1, "\\N{...} escapes are not supported");
     } else if (letter == 'x' || letter == 'u' || letter == 'U') {
-        uint32_t c;
+        uint32_t c = 0;
         if (!unescape_hex(x, at, end, &c)) return false;
         *n_out = mica_utf8_put(out, c);
     } else if (letter >= '0' && letter <= '7') {

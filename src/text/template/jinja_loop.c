@@ -1,9 +1,9 @@
 /* jinja_loop.c: `for` and the variable `loop`.
  *
- * Items are taken one by one and a filter (`for x in y if ...`) is asked as they come; loop.last and
- * loop.nextitem look one item ahead, loop.length and what is counted from the end look at all that
- * are left, as in Jinja. The else branch runs unless some iteration came to its end: `continue` in
- * the only iteration does not count.
+ * Items are taken one by one and a filter (`for x in y if ...`) is asked as they come; loop.last
+ * and loop.nextitem look one item ahead, loop.length and what is counted from the end look at all
+ * that are left, as in Jinja. The else branch runs unless some iteration came to its end:
+ * `continue` in the only iteration does not count.
  */
 #include <string.h>
 
@@ -197,8 +197,7 @@ static jflow run_items(jrender *r, const jnode *node, jframe *body, jloop *l, bo
         r->pos = node->pos;
         if (!next(r, l, &is_done)) return FLOW_FAIL;
         if (is_done) return FLOW_NEXT;
-        if (!mica_j_frame_enter(r, body) ||
-            !mica_j_assign(r, body, node->loop.target, l->current))
+        if (!mica_j_frame_enter(r, body) || !mica_j_assign(r, body, node->loop.target, l->current))
             return FLOW_FAIL;
         jflow flow = mica_j_run(r, body, node->loop.body);
         if (flow == FLOW_FAIL) return flow;

@@ -3,6 +3,7 @@
  * The grammar is Jinja's, with its quirks; statements that this dialect does not have are refused
  * by name. Nesting is limited, so that recursion here and later is.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "text/template/jinja_string.h"
@@ -125,7 +126,7 @@ static jnode *parse_output(jcompiler *c) {
             c->at++;
         } else if (t->type == TOKEN_PRINT_BEGIN) {
             c->at++;
-            part = mica_j_parse_tuple(c, 0, NULL);
+            part = mica_j_parse_tuple(c, 0);
             if (part && mica_j_peek(c, 0)->type != TOKEN_PRINT_END) {
                 mica_j_unexpected(c, "'}}'");
                 part = NULL;
@@ -204,7 +205,7 @@ static bool push_clause(jcompiler *c, jnode *node, jclause clause) {
 
 static bool parse_if(jcompiler *c, jnode *node) {
     for (;;) {
-        jclause clause = {.test = mica_j_parse_tuple(c, TUPLE_NO_COND, NULL)};
+        jclause clause = {.test = mica_j_parse_tuple(c, TUPLE_NO_COND)};
         if (!clause.test || !parse_body(c, "elif else endif ", &clause.body)) return false;
         if (!push_clause(c, node, clause)) return false;
         if (mica_j_skip_name(c, "elif")) continue;
@@ -216,10 +217,10 @@ static bool parse_if(jcompiler *c, jnode *node) {
 }
 
 static bool parse_for(jcompiler *c, jnode *node) {
-    node->loop.target = mica_j_parse_target(c, 0, "in");
+    node->loop.target = mica_j_parse_target(c, 0);
     if (!node->loop.target) return false;
     if (!mica_j_skip_name(c, "in")) return mica_j_unexpected(c, "'in'");
-    node->loop.over = mica_j_parse_tuple(c, TUPLE_NO_COND, "recursive");
+    node->loop.over = mica_j_parse_tuple(c, TUPLE_NO_COND);
     if (!node->loop.over) return false;
     if (mica_j_skip_name(c, "if") && !(node->loop.test = mica_j_parse_expression(c))) return false;
     node->loop.is_recursive = mica_j_skip_name(c, "recursive");
@@ -230,10 +231,10 @@ static bool parse_for(jcompiler *c, jnode *node) {
 }
 
 static bool parse_set(jcompiler *c, jnode *node) {
-    node->set.target = mica_j_parse_target(c, TUPLE_NAMESPACE, NULL);
+    node->set.target = mica_j_parse_target(c, TUPLE_NAMESPACE);
     if (!node->set.target) return false;
     if (mica_j_skip_op(c, '=')) {
-        node->set.value = mica_j_parse_tuple(c, 0, NULL);
+        node->set.value = mica_j_parse_tuple(c, 0);
         return node->set.value != NULL;
     }
     node->kind = NODE_SET_BLOCK;
@@ -321,7 +322,7 @@ static bool parse_with(jcompiler *c, jnode *node) {
     jnode_stack targets = {0}, values = {0};
     while (mica_j_peek(c, 0)->type != TOKEN_BLOCK_END) {
         if (targets.n && !mica_j_expect_op(c, ',')) return false;
-        if (!mica_j_push_node(c, &targets, mica_j_parse_target(c, 0, NULL))) return false;
+        if (!mica_j_push_node(c, &targets, mica_j_parse_target(c, 0))) return false;
         if (!mica_j_expect_op(c, '=')) return false;
         if (!mica_j_push_node(c, &values, mica_j_parse_expression(c))) return false;
     }

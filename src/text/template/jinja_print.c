@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "text/template/jinja_string.h"
 
 void mica_j_number_text(jvalue v, char out[32]) {
@@ -22,9 +23,12 @@ static bool put_char_repr(jrender *r, jbuffer *to, const jstring *s, size_t at, 
         snprintf(text, sizeof(text), "\\%c", (char)c);
     else if (mica_j_is_printable(c))
         return mica_j_put_slice(r, to, s, at, at + n);
+    else if (c < 0x100)
+        snprintf(text, sizeof(text), "\\x%02x", c);
+    else if (c < 0x10000)
+        snprintf(text, sizeof(text), "\\u%04x", c);
     else
-        snprintf(text, sizeof(text), c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x",
-                 c);
+        snprintf(text, sizeof(text), "\\U%08x", c);
     return mica_j_put(r, to, text, strlen(text), mica_j_origin_at(s, at));
 }
 
@@ -52,8 +56,8 @@ static bool put_items(jrender *r, jbuffer *to, const jlist *l, const char *begin
 
 static bool put_range(jrender *r, jbuffer *to, const jlist *l) {
     char text[80];
-    int n = snprintf(text, sizeof(text), "range(%lld, %lld", (long long)l->start,
-                     (long long)l->stop);
+    int n =
+        snprintf(text, sizeof(text), "range(%lld, %lld", (long long)l->start, (long long)l->stop);
     if (l->step != 1)
         n += snprintf(text + n, sizeof(text) - (size_t)n, ", %lld", (long long)l->step);
     return mica_j_put(r, to, text, (size_t)n, ORIGIN_TEMPLATE) && mica_j_put_text(r, to, ")");
@@ -96,7 +100,7 @@ static bool put_macro(jrender *r, jbuffer *to, const jmacro *m) {
 }
 
 static bool put_loop(jrender *r, jbuffer *to, jobject *o) {
-    jvalue index, length;
+    jvalue index, length = {.kind = J_MISSING};
     char text[96], a[32], b[32];
     const jstring *name = mica_j_cstring(r, "length");
     if (!name || !mica_j_loop_attribute(r, o, name, &length)) return false;

@@ -19,7 +19,7 @@ enum { UNDER_CONDITION = 1, IN_LOOP = 2 };
 
 typedef struct name_visitor {
     const char *name;
-    bool is_read;       /* read before it was ever set */
+    bool is_read; /* read before it was ever set */
     bool is_set;
     uint32_t first_set; /* position */
 } name_visitor;
@@ -356,8 +356,8 @@ static bool bind_builtin(jcompiler *c, jnode *node, int flags) {
     const jstring *name = node->call.name;
     bool is_filter = node->kind == NODE_FILTER;
     const char *what = is_filter ? "filter" : "test";
-    node->call.def = is_filter ? mica_j_find_filter(name->data, name->n)
-                               : mica_j_find_test(name->data, name->n);
+    node->call.def =
+        is_filter ? mica_j_find_filter(name->data, name->n) : mica_j_find_test(name->data, name->n);
     if (node->call.def) return true;
     if (flags & UNDER_CONDITION) return warn(c, node, what);
     return mica_j_syntax_error(c, MICA_E_UNSUPPORTED, node->pos, "there is no %s '%.*s'", what,
@@ -378,8 +378,10 @@ static bool bind_for(jcompiler *c, jscope *s, jnode *node, int flags) {
     if (!body || !test || !other || !refuse_loop_target(c, node)) return false;
     node->loop.loop_slot = -1;
     bool uses_loop = node->loop.is_recursive || reads(node->loop.body, "loop");
-    if (uses_loop && !declare_cstring(c, body, "loop", &node->loop.loop_slot)) return false;
-    if (!look_target(c, body, node->loop.target, true) || !look_all(c, body, node->loop.body))
+    /* The target comes first, so that its slots are the same in the body and in the test. */
+    if (!look_target(c, body, node->loop.target, true) ||
+        (uses_loop && !declare_cstring(c, body, "loop", &node->loop.loop_slot)) ||
+        !look_all(c, body, node->loop.body))
         return false;
     if (!look_all(c, other, node->loop.otherwise)) return false;
     if (!look_target(c, test, node->loop.target, true) || !look(c, test, node->loop.test))

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
+
 /* ---- building ---- */
 
 jbuffer *mica_j_buffer_new(jrender *r) { return mica_j_alloc(r, 1, sizeof(jbuffer)); }
@@ -60,8 +62,7 @@ bool mica_j_put_slice(jrender *r, jbuffer *to, const jstring *s, size_t begin, s
         text_span span = s->spans[i];
         size_t from = span.begin > begin ? span.begin : begin;
         size_t until = span.end < end ? span.end : end;
-        if (from < until &&
-            !add_span(r, to, at + from - begin, at + until - begin, span.origin))
+        if (from < until && !add_span(r, to, at + from - begin, at + until - begin, span.origin))
             return false;
     }
     return true;

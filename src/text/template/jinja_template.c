@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/utf8.h"
 #include "text/template/jinja_string.h"
 
 enum { MAX_SOURCE = 4 << 20, MAX_ARENA_BYTES = 1 << 30, BYTES_A_STEP = 64 };
@@ -29,6 +30,9 @@ void mica_j_locate(const jinja_template *t, uint32_t pos, uint32_t *line, uint32
         }
     }
 }
+
+static mica_status fail_at(const jinja_template *t, mica_error *err, mica_status code, uint32_t pos,
+                           const char *format, va_list args) MICA_PRINTF(5, 0);
 
 /* "name:line:column: what" */
 static mica_status fail_at(const jinja_template *t, mica_error *err, mica_status code, uint32_t pos,

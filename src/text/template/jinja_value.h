@@ -24,7 +24,8 @@ typedef enum jkind {
     J_NONE,
     J_BOOL,
     J_INT,
-    J_BIGINT, /* an integer beyond 64 bits: its digits, which can be printed but not computed with */
+    J_BIGINT, /* an integer beyond 64 bits: its digits, which can be printed but not computed with
+               */
     J_FLOAT,
     J_STRING,
     J_LIST, /* every sequence: jlist.type says which */
@@ -68,9 +69,9 @@ typedef struct jbuffer {
 
 struct jstring {
     const char *data;
-    size_t n;                /* bytes */
-    size_t n_chars;          /* code points, or J_UNCOUNTED */
-    const text_span *spans;  /* as in jbuffer; the last may reach beyond n */
+    size_t n;               /* bytes */
+    size_t n_chars;         /* code points, or J_UNCOUNTED */
+    const text_span *spans; /* as in jbuffer; the last may reach beyond n */
     size_t n_spans;
     jbuffer *tail;  /* the buffer this is a prefix of, which may be continued in place; or NULL */
     bool is_markup; /* marked by `safe` or `escape` */
@@ -99,8 +100,8 @@ struct jlist {
     size_t n, capacity;
     size_t n_taken; /* of a generator: items already handed out */
     jlist_type type;
-    bool is_frozen; /* of the context: methods may not change it */
-    bool is_group;  /* a tuple of groupby, with attributes grouper and list */
+    bool is_frozen;            /* of the context: methods may not change it */
+    bool is_group;             /* a tuple of groupby, with attributes grouper and list */
     int64_t start, stop, step; /* of a range */
     jpending pending;          /* of a generator; fill NULL: done */
 };
