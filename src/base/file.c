@@ -1,4 +1,4 @@
-/* file.c: mapped files, whole files, atomic writes and folders, on POSIX.
+/* file.c: mapped files, whole files and folders, on POSIX.
  *
  * Every error names the path. Calls that a signal interrupted are repeated.
  */
@@ -17,7 +17,6 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
-#include "base/clock.h"
 
 static mica_status fail_open(const char *path, int errno_value, mica_error *err) {
     bool is_absent = errno_value == ENOENT || errno_value == ENOTDIR;
@@ -164,71 +163,6 @@ out:
     mica_free(buffer);
     close(fd);
     return st;
-}
-
-static int write_fully(int fd, const char *data, size_t n_bytes) {
-    while (n_bytes) {
-        ssize_t n = write(fd, data, n_bytes);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return -1;
-        data += n;
-        n_bytes -= (size_t)n;
-    }
-    return 0;
-}
-
-/* A new file beside `path`; the mode follows the user's umask, which mkstemp would not do. */
-static int create_sibling(const char *path, char **name_out) {
-    for (int attempt = 0; attempt < 100; attempt++) {
-        uint64_t salt = (uint64_t)(mica_now_s() * 1e9) + (uint64_t)attempt;
-        char *name =
-            mica_asprintf("%s.%ld-%llx.tmp", path, (long)getpid(), (unsigned long long)salt);
-        if (!name) {
-            errno = ENOMEM;
-            return -1;
-        }
-        int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0) {
-            *name_out = name;
-            return fd;
-        }
-        mica_free(name);
-        if (errno != EEXIST) return -1;
-    }
-    return -1;
-}
-
-/* Makes the new name survive a power cut; a file system that cannot do this is no error. */
-static void sync_folder_of(const char *path) {
-    const char *slash = strrchr(path, '/');
-    size_t n = slash ? (size_t)(slash - path) : 0;
-    char *folder = slash ? mica_strndup(path, n ? n : 1) : mica_strdup(".");
-    if (!folder) return;
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    mica_free(folder);
-    if (fd < 0) return;
-    fsync(fd);
-    close(fd);
-}
-
-mica_status mica_file_write(const char *path, const void *data, size_t n_bytes, mica_error *err) {
-    char *name = NULL;
-    int fd = create_sibling(path, &name);
-    if (fd < 0) {
-        mica_status code = errno == ENOMEM ? MICA_E_NOMEM : MICA_E_IO;
-        return mica_fail_errno(err, code, errno, "%s: no file can be made beside it", path);
-    }
-    int failure = write_fully(fd, data, n_bytes) || fsync(fd) ? errno : 0;
-    if (close(fd) && !failure) failure = errno;
-    if (!failure && rename(name, path)) failure = errno;
-    if (failure) {
-        unlink(name);
-        mica_free(name);
-        return mica_fail_errno(err, MICA_E_IO, failure, "%s: cannot be written", path);
-    }
-    mica_free(name);
-    sync_folder_of(path);
-    return MICA_OK;
 }
 
 bool mica_path_exists(const char *path) { return access(path, F_OK) == 0; }

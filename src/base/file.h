@@ -26,7 +26,22 @@ void mica_map_drop(const mica_map *map, uint64_t offset, uint64_t n_bytes);
 /* Reads a whole file of at most `max_bytes`; *out has a NUL after the last byte; mica_free it. */
 mica_status mica_file_read(char **out, size_t *out_bytes, const char *path, size_t max_bytes,
                            mica_error *err);
-/* Writes to a temporary sibling, syncs, renames: readers see the old file or the new one. */
+/* An output file that appears whole or not at all: bytes go to a temporary sibling, which takes the
+ * file's name on close. What a symbolic link names is replaced, not the link; what is no plain file
+ * (a device, a pipe) is written in place. */
+typedef struct mica_writer {
+    int fd;
+    char *path;      /* as given, for messages */
+    char *target;    /* links resolved; NULL: written in place */
+    char *temporary; /* NULL: written in place */
+} mica_writer;
+
+/* Must be closed, also after a failure. */
+mica_status mica_writer_open(mica_writer *w, const char *path, mica_error *err);
+mica_status mica_writer_put(mica_writer *w, const void *data, size_t n_bytes, mica_error *err);
+/* st MICA_OK: syncs and renames; else throws away what was written. Returns the first failure. */
+mica_status mica_writer_close(mica_writer *w, mica_status st, mica_error *err);
+/* All of it in one call. */
 mica_status mica_file_write(const char *path, const void *data, size_t n_bytes, mica_error *err);
 
 bool mica_path_exists(const char *path);

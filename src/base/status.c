@@ -1,7 +1,7 @@
 /* status.c: writes error messages.
  *
- * A message is one line for people: control characters that came in with a file name or a key are
- * replaced, so that it stays one line, and a message that is too long loses its end.
+ * A message is one line of UTF-8 for people: control characters and stray bytes that came in with a
+ * file name or a key are replaced, and a message that is too long loses its end.
  */
 #include "base/status.h"
 
@@ -10,9 +10,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 static void keep_one_line(char *s) {
-    for (; *s; s++) {
-        if ((unsigned char)*s < 0x20 || *s == 0x7F) *s = '?';
+    for (size_t n = strlen(s), step; n; s += step, n -= step) {
+        bool valid;
+        step = mica_utf8_step(s, n, &valid);
+        if (!valid || (unsigned char)*s < 0x20 || *s == 0x7F) memset(s, '?', step);
     }
 }
 

@@ -35,6 +35,12 @@ static int usage_error(const arg_verb *verb, const char *what, const char *which
     return EXIT_USAGE;
 }
 
+static int bad_value(const arg_verb *verb, const arg_spec *s, const char *expected,
+                     const char *value) {
+    fprintf(stderr, "mica %s: --%s: '%s' is not %s\n", verb->name, s->name, value, expected);
+    return EXIT_USAGE;
+}
+
 static int out_of_bounds(const arg_verb *verb, const arg_spec *s, const char *value) {
     fprintf(stderr, "mica %s: --%s: '%s' is not in %g to %g\n", verb->name, s->name, value, s->lo,
             s->hi);
@@ -47,7 +53,7 @@ static int store_integer(const arg_verb *verb, const arg_spec *s, const char *va
     char *end;
     errno = 0;
     long long v = strtoll(value, &end, 10);
-    if (!*value || *end || errno) return usage_error(verb, "not a whole number:", value);
+    if (!*value || *end || errno) return bad_value(verb, s, "a whole number", value);
     if (bounded(s) && ((double)v < s->lo || (double)v > s->hi))
         return out_of_bounds(verb, s, value);
     *(int64_t *)s->target = v;
@@ -58,7 +64,7 @@ static int store_u64(const arg_verb *verb, const arg_spec *s, const char *value)
     char *end;
     errno = 0;
     unsigned long long v = strtoull(value, &end, 10);
-    if (!*value || *end || errno) return usage_error(verb, "not a whole number:", value);
+    if (!*value || *end || errno) return bad_value(verb, s, "a whole number", value);
     *(uint64_t *)s->target = v;
     return EXIT_OK;
 }
@@ -66,7 +72,7 @@ static int store_u64(const arg_verb *verb, const arg_spec *s, const char *value)
 static int store_float(const arg_verb *verb, const arg_spec *s, const char *value) {
     char *end;
     float v = strtof(value, &end);
-    if (!*value || *end || !isfinite(v)) return usage_error(verb, "not a number:", value);
+    if (!*value || *end || !isfinite(v)) return bad_value(verb, s, "a number", value);
     if (bounded(s) && ((double)v < s->lo || (double)v > s->hi))
         return out_of_bounds(verb, s, value);
     *(float *)s->target = v;

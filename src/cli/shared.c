@@ -33,6 +33,13 @@ int mica_compute_to_engine(const compute_options *o, engine_options *out) {
     out->max_context = o->context;
     out->levers = o->levers.items;
     out->n_levers = o->levers.n;
+    for (int i = 0; i < o->levers.n; i++) {
+        lever_set unused = {0};
+        mica_error err;
+        if (!mica_lever_switch(&unused, o->levers.items[i], &err)) continue;
+        fprintf(stderr, "mica: --lever: %s\n", err.message);
+        return EXIT_USAGE;
+    }
     if (!o->dtype) return EXIT_OK;
     static const struct {
         const char *name;
@@ -79,6 +86,7 @@ mica_status mica_cli_find_model(char **out, const char *model_name, mica_error *
         *out = mica_strdup(model_name);
         return *out ? MICA_OK : mica_fail(err, MICA_E_NOMEM, "out of memory");
     }
+    if (!*model_name) return mica_fail(err, MICA_E_NOT_FOUND, "the name of the model is empty");
     if (strchr(model_name, '/'))
         return mica_fail(err, MICA_E_NOT_FOUND, "%s: no such file or folder", model_name);
     mica_status st = MICA_OK;
@@ -101,24 +109,33 @@ mica_status mica_cli_find_model(char **out, const char *model_name, mica_error *
     return st;
 }
 
+typedef struct load_state {
+    cli_progress progress;
+    char warnings[4][256]; /* shown once the model is there: a failure has one line of its own */
+    int n_warnings;
+} load_state;
+
 static void load_progress(void *user, uint64_t done, uint64_t total) {
-    mica_progress_step(user, done, total);
+    mica_progress_step(&((load_state *)user)->progress, done, total);
 }
 
 static void load_warning(void *user, const char *message) {
-    mica_progress_end(user);
-    fprintf(stderr, "mica: warning: %s\n", message);
+    load_state *state = user;
+    if (state->n_warnings == (int)(sizeof(state->warnings) / sizeof(state->warnings[0]))) return;
+    snprintf(state->warnings[state->n_warnings++], sizeof(state->warnings[0]), "%s", message);
 }
 
 mica_status mica_cli_open_engine(engine **out, char **path, const char *model_name,
                                  engine_options *options, mica_error *err) {
     mica_status st = mica_cli_find_model(path, model_name, err);
     if (st) return st;
-    cli_progress progress;
-    mica_progress_begin(&progress, "loading");
-    options->model = (model_options){load_progress, load_warning, &progress};
+    load_state state = {0};
+    mica_progress_begin(&state.progress, "loading");
+    options->model = (model_options){load_progress, load_warning, &state};
     st = mica_engine_open(out, *path, options, err);
-    mica_progress_end(&progress);
+    mica_progress_end(&state.progress);
+    for (int i = 0; !st && i < state.n_warnings; i++)
+        fprintf(stderr, "mica: warning: %s\n", state.warnings[i]);
     return st;
 }
 

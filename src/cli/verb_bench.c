@@ -138,6 +138,11 @@ static void put_number(json_writer *w, const char *key, double v) {
     mica_json_put_double(w, v);
 }
 
+static void put_count(json_writer *w, const char *key, int64_t v) {
+    mica_json_key(w, key);
+    mica_json_put_i64(w, v);
+}
+
 static void print_json(const bench_args *a, const bench_result *r, spread prefill, spread decode,
                        double gbps, int threads) {
     json_writer w;
@@ -145,15 +150,15 @@ static void print_json(const bench_args *a, const bench_result *r, spread prefil
     mica_json_begin_object(&w);
     put_spread(&w, "prefill", prefill);
     put_spread(&w, "decode", decode);
-    put_number(&w, "prompt_tokens", (double)a->n_prompt);
-    put_number(&w, "generated_tokens", (double)a->n_generate);
-    put_number(&w, "runs", r->n_runs);
-    put_number(&w, "threads", threads);
+    put_count(&w, "prompt_tokens", a->n_prompt);
+    put_count(&w, "generated_tokens", a->n_generate);
+    put_count(&w, "runs", r->n_runs);
+    put_count(&w, "threads", threads);
     put_number(&w, "load_s", r->last.load_s);
-    put_number(&w, "bytes_per_token", (double)r->last.bytes_per_token);
+    put_count(&w, "bytes_per_token", (int64_t)r->last.bytes_per_token);
     put_number(&w, "achieved_gbps", gbps);
     put_number(&w, "read_gbps", r->read_bps / 1e9);
-    put_number(&w, "peak_rss_bytes", (double)r->last.peak_rss_bytes);
+    put_count(&w, "peak_rss_bytes", (int64_t)r->last.peak_rss_bytes);
     mica_json_end_object(&w);
     if (!w.failed) printf("%s\n", w.data);
     mica_json_writer_deinit(&w);

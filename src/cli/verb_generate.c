@@ -56,7 +56,8 @@ static int parse(int argc, char **argv, generate_args *a, const char **words) {
         {"ignore-eos", 0, ARG_FLAG, &a->generate.ignore_eos, NULL, "go on past end tokens", 0, 0},
         {"json", 0, ARG_FLAG, &a->json, NULL, "one JSON object at the end instead of the stream", 0,
          0},
-        {"verbose", 0, ARG_FLAG, &a->verbose, NULL, "statistics after the text", 0, 0},
+        {"verbose", 0, ARG_FLAG, &a->verbose, NULL,
+         "statistics after the text, as mlx_lm prints them", 0, 0},
     };
     arg_spec more[N_COMPUTE_SPECS];
     mica_compute_specs(more, &a->compute);
@@ -82,6 +83,10 @@ static int parse(int argc, char **argv, generate_args *a, const char **words) {
     if (rc) return rc;
     s->top_k = (int32_t)a->top_k;
     s->penalty_window = (int32_t)a->penalty_window;
+    if (a->json && a->verbose) {
+        fprintf(stderr, "mica generate: --json has the statistics that --verbose prints\n");
+        return EXIT_USAGE;
+    }
     if (!a->prompt == !a->ids) {
         fprintf(stderr, "mica generate: give the prompt with either -p TEXT or --ids 1,2,3\n");
         return EXIT_USAGE;
@@ -97,6 +102,11 @@ static bool on_progress(void *user, int64_t done, int64_t total) {
     return !mica_cli_interrupted();
 }
 
+/* What the stream released last; fwrite takes no NULL. */
+static void print_released(const detokenizer *d) {
+    if (d->n_text) fwrite(d->text, 1, d->n_text, stdout);
+}
+
 static bool on_token(void *user, int32_t id, float logprob) {
     generate_run *run = user;
     (void)logprob;
@@ -109,7 +119,7 @@ static bool on_token(void *user, int32_t id, float logprob) {
     } else {
         run->stream_status = mica_detokenizer_push(&run->stream, id, &run->stream_error);
         if (run->stream_status) return false;
-        fwrite(run->stream.text, 1, run->stream.n_text, stdout);
+        print_released(&run->stream);
     }
     return fflush(stdout) == 0;
 }
@@ -154,7 +164,7 @@ static mica_status finish_stream(generate_run *run, mica_error *err) {
     if (run->tokenizer) {
         mica_status st = mica_detokenizer_finish(&run->stream, err);
         if (st) return st;
-        fwrite(run->stream.text, 1, run->stream.n_text, stdout);
+        print_released(&run->stream);
     }
     putchar('\n');
     return MICA_OK;
@@ -226,20 +236,20 @@ static mica_status print_json(generate_run *run, mica_error *err) {
     return st;
 }
 
+/* The lines of mlx_lm, and what they leave out. */
 static void print_stats(const generate_result *r) {
     const generate_stats *s = &r->stats;
-    fprintf(stderr, "Prompt: %lld tokens, %.3f tokens-per-sec\n", (long long)s->prompt_tokens,
-            s->prefill_tps);
+    printf("==========\nPrompt: %lld tokens, %.3f tokens-per-sec\n", (long long)s->prompt_tokens,
+           s->prefill_tps);
+    printf("Generation: %lld tokens, ", (long long)s->generated_tokens);
     if (isfinite(s->decode_tps))
-        fprintf(stderr,
-                "Generation: %lld tokens, %.3f tokens-per-sec (%.1f MB a token, %.2f GB/s)\n",
-                (long long)s->generated_tokens, s->decode_tps, (double)s->bytes_per_token / 1e6,
-                s->achieved_gbps);
+        printf("%.3f tokens-per-sec\nMemory traffic: %.1f MB a token, %.2f GB/s\n", s->decode_tps,
+               (double)s->bytes_per_token / 1e6, s->achieved_gbps);
     else
-        fprintf(stderr, "Generation: %lld tokens\n", (long long)s->generated_tokens);
-    fprintf(stderr, "Load: %.3f s, first token after %.3f s, stopped by: %s\n", s->load_s,
-            s->ttft_s, mica_finish_name(r->reason));
-    fprintf(stderr, "Peak memory: %.3f GB\n", (double)s->peak_rss_bytes / 1e9);
+        printf("too few to time\n");
+    printf("Load: %.3f s, first token after %.3f s, stopped by: %s\n", s->load_s, s->ttft_s,
+           mica_finish_name(r->reason));
+    printf("Peak memory: %.3f GB\n", (double)s->peak_rss_bytes / 1e9);
 }
 
 static mica_status run_all(generate_run *run, const char *model_name, engine_options *options,
@@ -252,6 +262,7 @@ static mica_status run_all(generate_run *run, const char *model_name, engine_opt
     mica_detokenizer_init(&run->stream, run->tokenizer, true);
     if ((st = make_prompt(run, err))) return st;
     if ((st = mica_session_new(&run->session, run->engine, err))) return st;
+    if (run->args->verbose) printf("==========\n");
     if ((st = generate(run, err))) return st;
     if ((st = finish_stream(run, err))) return st;
     return run->args->json ? print_json(run, err) : MICA_OK;

@@ -1,14 +1,11 @@
 /* verb_logits.c: `mica logits`: next-token logits of given ids as a NumPy file, row by row. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
 
 typedef struct npy_file {
-    char *temporary;
-    FILE *file;
+    mica_writer writer;
     int64_t n_rows, n_columns, next;
     cli_progress progress;
 } npy_file;
@@ -21,35 +18,17 @@ static mica_status npy_open(npy_file *out, const char *path, mica_error *err) {
                      (long long)out->n_rows, (long long)out->n_columns);
     memset(text + n, ' ', sizeof(text) - (size_t)n);
     text[sizeof(text) - 1] = '\n';
-    out->temporary = mica_asprintf("%s.%ld.tmp", path, (long)getpid());
-    if (!out->temporary) return mica_fail(err, MICA_E_NOMEM, "out of memory");
-    out->file = fopen(out->temporary, "wb");
-    if (!out->file) return mica_fail_errno(err, MICA_E_IO, errno, "%s", out->temporary);
     static const unsigned char magic[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, sizeof(text), 0};
-    if (fwrite(magic, sizeof(magic), 1, out->file) != 1 ||
-        fwrite(text, sizeof(text), 1, out->file) != 1)
-        return mica_fail_errno(err, MICA_E_IO, errno, "%s", out->temporary);
-    return MICA_OK;
-}
-
-/* Renames the finished file into place; on error (or an earlier `st`) removes it. */
-static mica_status npy_close(npy_file *npy, const char *path, mica_status st, mica_error *err) {
-    if (npy->file && fclose(npy->file) && !st)
-        st = mica_fail_errno(err, MICA_E_IO, errno, "%s", npy->temporary);
-    if (!st && rename(npy->temporary, path))
-        st = mica_fail_errno(err, MICA_E_IO, errno, "%s", path);
-    if (st && npy->file) unlink(npy->temporary);
-    mica_free(npy->temporary);
-    return st;
+    mica_status st = mica_writer_open(&out->writer, path, err);
+    if (!st) st = mica_writer_put(&out->writer, magic, sizeof(magic), err);
+    return st ? st : mica_writer_put(&out->writer, text, sizeof(text), err);
 }
 
 static mica_status on_logits(void *user, int64_t i, const float *logits, mica_error *err) {
     npy_file *npy = user;
     if (i != npy->next++)
         return mica_fail(err, MICA_E_INTERNAL, "logits row %lld came out of order", (long long)i);
-    if (fwrite(logits, sizeof(float), (size_t)npy->n_columns, npy->file) != (size_t)npy->n_columns)
-        return mica_fail_errno(err, MICA_E_IO, errno, "%s", npy->temporary);
-    return MICA_OK;
+    return mica_writer_put(&npy->writer, logits, sizeof(float) * (size_t)npy->n_columns, err);
 }
 
 static bool on_progress(void *user, int64_t done, int64_t total) {
@@ -74,7 +53,7 @@ static mica_status write_logits(engine *e, const token_list *ids, bool decode, c
     st = npy_open(&npy, path, err);
     if (!st) st = mica_session_eval(s, ids->ids, (int64_t)ids->n, &options, err);
     mica_progress_end(&npy.progress);
-    st = npy_close(&npy, path, st, err);
+    st = mica_writer_close(&npy.writer, st, err);
     mica_session_free(s);
     return st;
 }
@@ -89,7 +68,8 @@ typedef struct logits_args {
 static int parse(int argc, char **argv, logits_args *a, const char **words) {
     const arg_spec specs[] = {
         {"ids", 0, ARG_STRING, &a->ids, "1,2,3", "the token ids", 0, 0},
-        {"output", 'o', ARG_STRING, &a->output, "FILE", "the .npy file to write", 0, 0},
+        {"output", 'o', ARG_STRING, &a->output, "FILE",
+         "the .npy file to write; - is standard output", 0, 0},
         {"chunk", 0, ARG_INT, &a->chunk, "N",
          "rows a step (default 512); exact results do not change", 1, 65536},
         {"decode", 0, ARG_FLAG, &a->decode, NULL, "run the rows in the decode role", 0, 0},
@@ -112,7 +92,8 @@ static int parse(int argc, char **argv, logits_args *a, const char **words) {
     int n_words;
     int rc = mica_args_parse(&verb, argc, argv, words, &n_words);
     if (rc) return rc;
-    if (!a->ids || !a->output) {
+    if (a->output && strcmp(a->output, "-") == 0) a->output = "/dev/stdout";
+    if (!a->ids || !a->output || !*a->output) {
         fprintf(stderr, "mica logits: --ids and -o are both needed\n");
         return EXIT_USAGE;
     }

@@ -99,6 +99,7 @@ static const struct {
     double neutral;
 } refused[] = {
     {"alibi", REFUSE_UNLESS, 0},
+    {"attention_sinks", REFUSE_UNLESS, 0},
     {"attention_chunk_size", REFUSE_SET, 0},
     {"attention_k_eq_v", REFUSE_UNLESS, 0},
     {"attention_multiplier", REFUSE_SET, 0},
@@ -115,15 +116,23 @@ static const struct {
     {"logits_scaling", REFUSE_UNLESS, 1},
     {"n_routed_experts", REFUSE_ABOVE, 0},
     {"no_rope_layers", REFUSE_SET, 0},
+    {"moe_num_experts", REFUSE_ABOVE, 0},
     {"num_experts", REFUSE_ABOVE, 0},
     {"num_kv_shared_layers", REFUSE_ABOVE, 0},
     {"num_local_experts", REFUSE_ABOVE, 0},
+    {"parallel_attn", REFUSE_UNLESS, 0},
+    {"parallel_residual", REFUSE_UNLESS, 0},
     {"qk_layernorm", REFUSE_UNLESS, 0},
     {"residual_multiplier", REFUSE_UNLESS, 1},
+    {"residual_scale", REFUSE_UNLESS, 1},
+    {"rope_interleaved", REFUSE_UNLESS, 0},
+    {"rotary_interleaved", REFUSE_UNLESS, 0},
     {"rotary_pct", REFUSE_UNLESS, 1},
     {"scale_depth", REFUSE_SET, 0},
     {"scale_emb", REFUSE_UNLESS, 1},
+    {"use_alibi", REFUSE_UNLESS, 0},
     {"use_bidirectional_attention", REFUSE_UNLESS, 0},
+    {"use_mrope", REFUSE_UNLESS, 0},
     {"use_parallel_residual", REFUSE_UNLESS, 0},
 };
 
@@ -165,7 +174,13 @@ void mica_config_refuse_unknown(config_reader *r) {
         if (v && !r->arch->reads_softcaps && is_refused(v, REFUSE_UNLESS, 0))
             refuse(r, softcaps[i], v);
     }
-    const json_value *qk = mica_json_find_set(r->text, "use_qk_norm");
-    if (!r->st && qk && is_refused(qk, REFUSE_UNLESS, r->arch->qk_norm))
-        refuse(r, "use_qk_norm", qk);
+    static const char *const qk_norms[] = {"use_qk_norm", "qk_norm"};
+    for (size_t i = 0; !r->st && i < 2; i++) {
+        const json_value *v = mica_json_find_set(r->text, qk_norms[i]);
+        if (v && is_refused(v, REFUSE_UNLESS, r->arch->qk_norm)) refuse(r, qk_norms[i], v);
+    }
+    const json_value *kind = mica_json_find_set(r->text, "norm_type");
+    const char *name = mica_json_string(kind, kind ? "?" : "rmsnorm");
+    if (!r->st && strcmp(name, "rmsnorm") && strcmp(name, "rms_norm") && strcmp(name, "rms"))
+        refuse(r, "norm_type", kind);
 }

@@ -5,10 +5,11 @@ import json
 import os
 import shutil
 import struct
+import subprocess
 import sys
 import tempfile
 
-from cli import check_error, finish
+from cli import check, check_error, finish, run
 
 exe, golden = sys.argv[1:3]
 BASE = os.path.join(golden, "tiny", "llama-f32")
@@ -101,6 +102,10 @@ def configs():
     Folder().config(model_type="gemma4_assistant").fails("draft")
     Folder().config(rope_scaling={"rope_type": "spiral", "factor": 2.0}).fails("spiral")
     Folder().config(rope_scaling={"rope_type": "linear"}).fails("factor")
+    Folder().config(rope_scaling={"factor": 2.0}).fails("rope_type")
+    for key in ("qk_norm", "rope_interleaved", "use_mrope", "parallel_residual", "use_parallel_residual", "use_alibi"):
+        Folder().config(**{key: True}).fails(key)
+    Folder().config(norm_type="layernorm").fails("norm_type")
     Folder().config(quantization_config={"quant_method": "exotic"}).fails("exotic")
     Folder().config(num_hidden_layers=0).fails("num_hidden_layers")
     Folder().config(num_hidden_layers=10**9).fails("num_hidden_layers")
@@ -131,18 +136,35 @@ def requests():
     Folder().fails("160", "--ids", "1,160")
     Folder().fails("empty", "--ids", "")
     Folder().fails("4", "--ids", "1,2,3,4,5,6", "--ctx", "4")
-    Folder().fails("lever", "--ids", "1", "--lever", "warp=on")
     check_error(exe, ["logits", BASE, *IDS, "-o", "/nonexistent/x.npy"], 1, "/nonexistent")
     check_error(exe, ["generate", BASE, *IDS], 1, "warp", env={"MICA_CPU": "warp"})
     if os.path.exists("/dev/full"):
         check_error_full()
 
 
+def output_targets():
+    """What -o names is never destroyed: links stay links, pipes get the bytes, errors name the path."""
+    with tempfile.TemporaryDirectory(prefix="mica-out-") as folder:
+        plain, link, dangling, fifo = (os.path.join(folder, n) for n in ("a.npy", "link", "dangling", "fifo"))
+        os.symlink(plain, link)
+        os.symlink(os.path.join(folder, "b.npy"), dangling)
+        os.mkfifo(fifo)
+        for target in (plain, link, dangling, "-"):
+            code, out, err = run(exe, "logits", BASE, *IDS, "-o", target)
+            check(code == 0, "%s: %s" % (target, err))
+        check(out[:6] == b"\x93NUMPY", "standard output gets the bytes")
+        with open(plain, "rb") as file:
+            check(file.read() == out, "the link's target was written")
+        check(os.path.islink(link) and os.path.islink(dangling), "links stay links")
+        reader = subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE)
+        code, _, err = run(exe, "logits", BASE, *IDS, "-o", fifo)
+        check(code == 0 and reader.communicate()[0] == out, "a pipe gets the bytes: " + err)
+        check(sorted(os.listdir(folder)) == ["a.npy", "b.npy", "dangling", "fifo", "link"], os.listdir(folder))
+
+
 def check_error_full():
-    import subprocess
     with open("/dev/full", "wb") as full:
         done = subprocess.run([exe, "inspect", BASE], stdout=full, stderr=subprocess.PIPE)
-    from cli import check
     check(done.returncode == 1 and b"output" in done.stderr, "a full disk is an error: %r" % (done,))
 
 
@@ -179,5 +201,6 @@ safetensors_bytes()
 safetensors_entries()
 configs()
 requests()
+output_targets()
 ggufs()
 finish()

@@ -31,6 +31,10 @@ for args, needle in [
     (["generate", "m", "-p", "x", "--json=yes"], "no value"),
     (["generate", "m", "-p", "x", "--dtype", "f32"], "--exact"),
     (["generate", "m", "-p", "x", "--exact", "--dtype", "f8"], "f8"),
+    (["generate", "m", "-p", "x", "--max-tokens", "1e3"], "--max-tokens"),
+    (["generate", "m", "-p", "x", "--lever", "warp=on"], "warp"),
+    (["generate", "m", "-p", "x", "--lever", "swiglu"], "swiglu"),
+    (["generate", "m", "-p", "x", "--json", "--verbose"], "--verbose"),
     (["generate", "m", "--ids", "1,x"], "x"),
     (["generate", "m", "--ids", "1 2"], "comma"),
     (["generate", "m", "--ids", "-1"], "-1"),
@@ -47,6 +51,7 @@ for args, needle in [
     check_error(exe, args, 2, needle)
 
 check_error(exe, ["inspect", "no-such-model"], 1, "fetch-model", env={"MICA_HOME": "/nonexistent"})
+check_error(exe, ["inspect", ""], 1, "empty")
 check_error(exe, ["inspect", "no/such/path"], 1, "no such file")
 check_error(exe, ["generate", "no/such/path", "-p", "x"], 1, "no such file")
 # After -- a word that looks like an option is a word.
