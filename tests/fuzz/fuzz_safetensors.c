@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
             n_bytes *= t->dim[d];
         if (n_bytes != t->n_bytes || !t->name[0]) abort();
         for (uint64_t k = 0; k < t->n_bytes; k++)
-            sum ^= t->data[k];
+            sum = (uint8_t)(sum ^ t->data[k]);
     }
     mica_safetensors_metadata(f, "format");
     mica_safetensors_close(f);

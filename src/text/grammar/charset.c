@@ -243,7 +243,7 @@ static const expr *join_paths(grammar_build *b, const byte_path *p, size_t n, in
     byte_set last = {0};
     for (size_t i = 0; i < n;) {
         size_t end = i + 1;
-        if (p[i].n == depth + 1) {
+        if (depth == 3 || p[i].n == depth + 1) { /* a path has at most 4 bytes */
             byte_set_add(&last, p[i].lo[depth], p[i].hi[depth]);
             i = end;
             continue;
