@@ -35,17 +35,10 @@ static inline void v16_store_as(void *p, mica_dtype t, v16 x) {
         v16_store_f16(p, x);
 }
 
-/* The first n < 16 elements at p; zeros in the other lanes. Reads nothing behind them. */
-static inline v16 v16_load_part(const void *p, mica_dtype t, int64_t n) {
-    uint8_t part[64] = {0};
-    memcpy(part, p, (size_t)n * mica_dtype_bytes(t));
-    return v16_load_as(part, t);
-}
-
 static inline void v16_store_part(void *p, mica_dtype t, int64_t n, v16 x) {
     uint8_t part[64];
     v16_store_as(part, t, x);
-    memcpy(p, part, (size_t)n * mica_dtype_bytes(t));
+    memcpy(p, part, (size_t)n * (t == MICA_F32 ? 4 : 2));
 }
 
 /* Element i of an array of t. */

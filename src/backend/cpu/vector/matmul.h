@@ -107,11 +107,15 @@ static inline void store_sums(const kernel_call *call, const matmul_space *s, in
 static inline void unit_of_few(const kernel_call *call, matmul_space *s, int64_t n_rows,
                                const float *const *x, int64_t o, int64_t n_outs) {
     int n_x = n_rows > 2 ? 4 : (int)n_rows;
+    int step = n_x == 1 ? 2 : 1; /* weight rows at a time */
     for (int w = 0; w < s->n_weights; w++)
-        for (int64_t j = 0; j < n_outs; j++) {
+        for (int64_t j = 0; j < n_outs; j += step) {
             float sums[FEW_ROWS];
-            row_dot(&s->source[w], o + j, x, n_x, sums);
-            for (int i = 0; i < n_x; i++)
+            int64_t second = j + 1 < n_outs ? j + 1 : j;
+            row_dot(&s->source[w], o + j, o + second, x, n_x, sums);
+            s->sums[w][j] = sums[0];
+            if (n_x == 1) s->sums[w][second] = sums[second - j];
+            for (int i = 1; i < n_x; i++)
                 s->sums[w][i * UNIT_OUTS + j] = sums[i];
         }
     store_sums(call, s, 0, (int)n_rows, o, n_outs);

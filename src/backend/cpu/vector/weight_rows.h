@@ -31,16 +31,17 @@ typedef struct row_source {
     const kernel_operand *operand;
     row_way way;
     int64_t n_in, n_groups;
-    int group_shift; /* chunk >> group_shift is its group */
+    int64_t group_chunks; /* chunks under one scale; all of a dense row */
     v16_unpacker unpacker, sub_unpacker;
     v16_table table;
-    float *scales, *biases; /* scratch, padded(n_groups) each */
+    float *scratch; /* scales and biases of two rows, padded(n_groups) each */
 } row_source;
 
 /* One row: codes, or the dense values. */
 typedef struct row_view {
     const uint8_t *data;
     int64_t n_in, n_chunks, n_safe; /* chunks before n_safe may read 16 bytes of codes */
+    float *scales, *biases;
     const row_source *source;
 } row_view;
 
@@ -73,7 +74,7 @@ static inline int64_t group_count(const kernel_operand *w, int64_t n_in) {
 
 /* Floats of scratch that a source needs. */
 static inline int64_t row_source_scratch(const kernel_operand *w, int64_t n_in) {
-    return 2 * padded(group_count(w, n_in));
+    return 4 * padded(group_count(w, n_in));
 }
 
 static inline void row_source_init(row_source *s, const kernel_operand *w, int64_t n_in,
@@ -82,20 +83,20 @@ static inline void row_source_init(row_source *s, const kernel_operand *w, int64
     s->way = way_of(w);
     s->n_in = n_in;
     s->n_groups = group_count(w, n_in);
-    s->scales = scratch;
-    s->biases = scratch + padded(s->n_groups);
-    s->group_shift = 0;
+    s->scratch = scratch;
+    s->group_chunks = (n_in + 15) / 16;
     if (way_is_dense(s->way)) return;
     const weight_form *f = &w->matrix->form;
-    while (16 << s->group_shift < f->group)
-        s->group_shift++;
+    s->group_chunks = f->group / 16;
     s->unpacker = v16_unpacker_init(way_bits(s->way));
     if (f->scale == SCALE_TWO_LEVEL) s->sub_unpacker = v16_unpacker_init(f->sub_bits);
+    static const float code_values[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    s->table = v16_table_load(code_values);
     if (s->way == WAY_TABLE_4)
         s->table = v16_table_load(f->table == TABLE_IQ4NL ? mica_table_iq4nl : mica_table_e2m1);
     if (f->bias == BIAS_NONE)
-        for (int64_t g = 0; g < padded(s->n_groups); g++)
-            s->biases[g] = 0.0f;
+        for (int64_t g = 0; g < 4 * padded(s->n_groups); g++)
+            scratch[g] = 0.0f;
 }
 
 /* ---- scales and biases of a row ---- */
@@ -104,11 +105,16 @@ static inline void row_source_init(row_source *s, const kernel_operand *w, int64
 static inline v16 sub_codes(const row_source *s, const uint8_t *row, int64_t first) {
     int bits = s->operand->matrix->form.sub_bits;
     size_t n_bytes = (size_t)s->operand->matrix->scale_bytes, off = (size_t)(first * bits / 8);
+    const uint8_t *p = row + off;
     uint8_t part[16] = {0};
-    memcpy(part, row + off, n_bytes - off < 16 ? n_bytes - off : 16);
-    if (bits == 4) return v16_of_int(v16_codes(&s->sub_unpacker, part, 4));
-    if (bits == 6) return v16_of_int(v16_codes(&s->sub_unpacker, part, 6));
-    return v16_of_int(v16_codes(&s->sub_unpacker, part, 8));
+    if (n_bytes - off < 16) {
+        for (size_t i = 0; i < n_bytes - off; i++)
+            part[i] = p[i];
+        p = part;
+    }
+    if (bits == 4) return v16_of_int(v16_codes(&s->sub_unpacker, p, 4));
+    if (bits == 6) return v16_of_int(v16_codes(&s->sub_unpacker, p, 6));
+    return v16_of_int(v16_codes(&s->sub_unpacker, p, 8));
 }
 
 /* out[g] = super[g's] * (sub code - zero), negated for biases; 8 or 16 groups a super-scale. */
@@ -140,29 +146,32 @@ static inline void expand_stored(scale_kind kind, const uint8_t *p, int64_t n, f
         out[g] = mica_table_e4m3[p[g]];
 }
 
-static inline void expand_scales(const row_source *s, int64_t row) {
+static inline void expand_scales(const row_source *s, int64_t row, float *to_scales,
+                                 float *to_biases) {
     const weight_matrix *m = s->operand->matrix;
     const weight_form *f = &m->form;
     const uint8_t *scales = m->scales + (size_t)row * m->scale_bytes;
     const uint8_t *biases = m->biases + (size_t)row * (m->biases ? m->scale_bytes : 0);
     if (f->scale == SCALE_TWO_LEVEL)
-        expand_two_level(s, row, scales, m->supers, (float)f->sub_zero, 1.0f, s->scales);
+        expand_two_level(s, row, scales, m->supers, (float)f->sub_zero, 1.0f, to_scales);
     else
-        expand_stored(f->scale, scales, s->n_groups, s->scales);
-    if (f->bias == BIAS_GROUP) expand_stored(f->scale, biases, s->n_groups, s->biases);
+        expand_stored(f->scale, scales, s->n_groups, to_scales);
+    if (f->bias == BIAS_GROUP) expand_stored(f->scale, biases, s->n_groups, to_biases);
     if (f->bias == BIAS_TWO_LEVEL)
-        expand_two_level(s, row, biases, m->super_biases, 0.0f, -1.0f, s->biases);
+        expand_two_level(s, row, biases, m->super_biases, 0.0f, -1.0f, to_biases);
     v16 zero = v16_set(-(float)f->zero);
     for (int64_t g = 0; g < s->n_groups && f->bias == BIAS_ZERO; g += 16)
-        v16_store(s->biases + g, v16_mul(zero, v16_load(s->scales + g)));
+        v16_store(to_biases + g, v16_mul(zero, v16_load(to_scales + g)));
 }
 
 /* ---- chunks ---- */
 
-/* Row `row` of the source; forms its scales. */
-static inline row_view row_open(const row_source *s, int64_t row) {
+/* Row `row` of the source; forms its scales in one of the two places for them. */
+static inline row_view row_open(const row_source *s, int64_t row, int place) {
     const weight_matrix *m = s->operand->matrix;
     row_view v = {.n_in = s->n_in, .n_chunks = (s->n_in + 15) / 16, .source = s};
+    v.scales = s->scratch + 2 * place * padded(s->n_groups);
+    v.biases = v.scales + padded(s->n_groups);
     if (m) {
         v.data = m->codes + (size_t)row * m->row_bytes;
     } else {
@@ -171,7 +180,7 @@ static inline row_view row_open(const row_source *s, int64_t row) {
     }
     v.n_safe = v.n_chunks;
     if (way_is_dense(s->way)) return v;
-    expand_scales(s, row);
+    expand_scales(s, row, v.scales, v.biases);
     int64_t chunk_bytes = 2 * way_bits(s->way), n_bytes = v.n_chunks * chunk_bytes;
     v.n_safe = n_bytes < 16 ? 0 : (n_bytes - 16) / chunk_bytes + 1;
     return v;
@@ -188,20 +197,42 @@ ALWAYS_INLINE v16i chunk_codes(const row_view *v, const v16_unpacker *u, int64_t
     return v16_codes(u, p, bits);
 }
 
+/* What the chunks of one group share. */
+typedef struct group_values {
+    v16 scale, bias;
+    v16_table values; /* of the codes, where they are looked up */
+} group_values;
+
+ALWAYS_INLINE bool way_looks_up(row_way way) {
+    return way == WAY_TABLE_4 || (V16_LOOKS_UP && way <= WAY_4);
+}
+
+ALWAYS_INLINE group_values group_open(const row_view *v, int64_t g, row_way way) {
+    group_values gv;
+    gv.values = v->source->table;
+    gv.scale = gv.bias = v16_zero();
+    if (way_is_dense(way)) return gv;
+    gv.scale = v16_set(v->scales[g]);
+    if (way == WAY_TABLE_8) return gv;
+    if (way != WAY_TABLE_4) gv.bias = v16_set(v->biases[g]);
+    if (!way_looks_up(way)) return gv;
+    gv.values = v16_mul(gv.scale, gv.values); /* the reference's own products and sums */
+    if (way != WAY_TABLE_4) gv.values = v16_add(gv.values, gv.bias);
+    return gv;
+}
+
 /* Elements [16c, 16c + 16) as f32; zeros past the end of a dense row. */
-ALWAYS_INLINE v16 chunk(const row_view *v, const v16_unpacker *u, int64_t c, row_way way) {
-    const row_source *s = v->source;
+ALWAYS_INLINE v16 chunk(const row_view *v, const group_values *gv, const v16_unpacker *u, int64_t c,
+                        row_way way) {
     if (way_is_dense(way)) {
         const void *p = at(v->data, way_dtype(way), 16 * c);
         int64_t left = v->n_in - 16 * c;
         return left >= 16 ? v16_load_as(p, way_dtype(way)) : v16_load_part(p, way_dtype(way), left);
     }
     v16i codes = chunk_codes(v, u, c, way_bits(way));
-    v16 scale = v16_set(s->scales[c >> s->group_shift]);
-    if (way == WAY_TABLE_4) return v16_mul(scale, v16_look_up(&s->table, codes));
-    if (way == WAY_TABLE_8) return v16_mul(scale, v16_gather(mica_table_e4m3, codes));
-    v16 bias = v16_set(s->biases[c >> s->group_shift]);
-    return v16_add(v16_mul(scale, v16_of_int(codes)), bias);
+    if (way_looks_up(way)) return v16_look_up(&gv->values, codes);
+    if (way == WAY_TABLE_8) return v16_mul(gv->scale, v16_gather(mica_table_e4m3, codes));
+    return v16_add(v16_mul(gv->scale, v16_of_int(codes)), gv->bias);
 }
 
 /* ---- what is done with a row, for each way ---- */
@@ -209,12 +240,16 @@ ALWAYS_INLINE v16 chunk(const row_view *v, const v16_unpacker *u, int64_t c, row
 /* out[0..padded(n_in)) = the row in f32. */
 ALWAYS_INLINE void expand_way(const row_view *v, float *out, row_way way) {
     const v16_unpacker u = v->source->unpacker;
-    for (int64_t c = 0; c < v->n_chunks; c++)
-        v16_store(out + 16 * c, chunk(v, &u, c, way));
+    const int64_t step = v->source->group_chunks;
+    for (int64_t g = 0; g * step < v->n_chunks; g++) {
+        group_values gv = group_open(v, g, way);
+        for (int64_t c = g * step; c < (g + 1) * step; c++)
+            v16_store(out + 16 * c, chunk(v, &gv, &u, c, way));
+    }
 }
 
 static inline void row_expand(const row_source *s, int64_t row, float *out) {
-    row_view v = row_open(s, row);
+    row_view v = row_open(s, row, 0);
     switch (s->way) {
     case WAY_2:
         expand_way(&v, out, WAY_2);
@@ -252,71 +287,116 @@ static inline void row_expand(const row_source *s, int64_t row, float *out) {
     }
 }
 
-/* sums[r] = the row times x[r]; each x is padded to whole chunks. n_x is a constant 1, 2 or 4. */
+/* sums[r] = the row times x[r]; each x is padded to whole chunks. n_x is a constant 2 or 4. */
 ALWAYS_INLINE void dot_way(const row_view *v, const float *const *x, float *sums, row_way way,
                            int n_x) {
     const v16_unpacker u = v->source->unpacker;
+    const int64_t step = v->source->group_chunks;
     v16 a0 = v16_zero(), a1 = v16_zero(), a2 = v16_zero(), a3 = v16_zero();
-    for (int64_t c = 0; c < v->n_chunks; c++) {
-        v16 w = chunk(v, &u, c, way);
-        a0 = v16_add(a0, v16_mul(v16_load(x[0] + 16 * c), w));
-        if (n_x > 1) a1 = v16_add(a1, v16_mul(v16_load(x[1] + 16 * c), w));
-        if (n_x > 2) a2 = v16_add(a2, v16_mul(v16_load(x[2] + 16 * c), w));
-        if (n_x > 3) a3 = v16_add(a3, v16_mul(v16_load(x[3] + 16 * c), w));
+    for (int64_t g = 0; g * step < v->n_chunks; g++) {
+        group_values gv = group_open(v, g, way);
+        for (int64_t c = g * step; c < (g + 1) * step; c++) {
+            v16 w = chunk(v, &gv, &u, c, way);
+            a0 = v16_add(a0, v16_mul(v16_load(x[0] + 16 * c), w));
+            a1 = v16_add(a1, v16_mul(v16_load(x[1] + 16 * c), w));
+            if (n_x > 2) a2 = v16_add(a2, v16_mul(v16_load(x[2] + 16 * c), w));
+            if (n_x > 2) a3 = v16_add(a3, v16_mul(v16_load(x[3] + 16 * c), w));
+        }
     }
     sums[0] = v16_join(a0);
-    if (n_x > 1) sums[1] = v16_join(a1);
+    sums[1] = v16_join(a1);
     if (n_x > 2) sums[2] = v16_join(a2);
-    if (n_x > 3) sums[3] = v16_join(a3);
+    if (n_x > 2) sums[3] = v16_join(a3);
 }
 
-ALWAYS_INLINE void dot_count(const row_view *v, const float *const *x, float *sums, int n_x,
+/* Two weight rows times one x: a single sum would wait for its own additions. */
+ALWAYS_INLINE void dot_pair_way(const row_view v[2], const float *x, float *sums, row_way way) {
+    const v16_unpacker u = v[0].source->unpacker;
+    const int64_t step = v[0].source->group_chunks;
+    v16 a0 = v16_zero(), a1 = v16_zero();
+    for (int64_t g = 0; g * step < v[0].n_chunks; g++) {
+        group_values gv0 = group_open(&v[0], g, way), gv1 = group_open(&v[1], g, way);
+        for (int64_t c = g * step; c < (g + 1) * step; c++) {
+            v16 xc = v16_load(x + 16 * c);
+            a0 = v16_add(a0, v16_mul(xc, chunk(&v[0], &gv0, &u, c, way)));
+            a1 = v16_add(a1, v16_mul(xc, chunk(&v[1], &gv1, &u, c, way)));
+        }
+    }
+    sums[0] = v16_join(a0);
+    sums[1] = v16_join(a1);
+}
+
+/* The same one row at a time, for ISAs whose registers do not hold two rows of codes. */
+ALWAYS_INLINE void dot_single_way(const row_view *v, const float *x, float *sum, row_way way) {
+    const v16_unpacker u = v->source->unpacker;
+    const int64_t step = v->source->group_chunks;
+    v16 a = v16_zero();
+    for (int64_t g = 0; g * step < v->n_chunks; g++) {
+        group_values gv = group_open(v, g, way);
+        for (int64_t c = g * step; c < (g + 1) * step; c++)
+            a = v16_add(a, v16_mul(v16_load(x + 16 * c), chunk(v, &gv, &u, c, way)));
+    }
+    *sum = v16_join(a);
+}
+
+ALWAYS_INLINE void dot_two_rows(const row_view v[2], const float *x, float *sums, row_way way) {
+    if (V16_PAIRS_CODES || way_is_dense(way)) {
+        dot_pair_way(v, x, sums, way);
+    } else {
+        dot_single_way(&v[0], x, &sums[0], way);
+        dot_single_way(&v[1], x, &sums[1], way);
+    }
+}
+
+ALWAYS_INLINE void dot_count(const row_view v[2], const float *const *x, float *sums, int n_x,
                              row_way way) {
     if (n_x == 1)
-        dot_way(v, x, sums, way, 1);
+        dot_two_rows(v, x[0], sums, way);
     else if (n_x == 2)
         dot_way(v, x, sums, way, 2);
     else
         dot_way(v, x, sums, way, 4);
 }
 
-/* n_x: 1, 2 or 4. */
-static inline void row_dot(const row_source *s, int64_t row, const float *const *x, int n_x,
-                           float *sums) {
-    row_view v = row_open(s, row);
+/* n_x = 2 or 4: sums[r] = row times x[r]. n_x = 1: sums[0] and sums[1] are row and row2 times x. */
+static inline void row_dot(const row_source *s, int64_t row, int64_t row2, const float *const *x,
+                           int n_x, float *sums) {
+    row_view v[2];
+    v[0] = row_open(s, row, 0);
+    if (n_x == 1) v[1] = row_open(s, row2, 1);
     switch (s->way) {
     case WAY_2:
-        dot_count(&v, x, sums, n_x, WAY_2);
+        dot_count(v, x, sums, n_x, WAY_2);
         break;
     case WAY_3:
-        dot_count(&v, x, sums, n_x, WAY_3);
+        dot_count(v, x, sums, n_x, WAY_3);
         break;
     case WAY_4:
-        dot_count(&v, x, sums, n_x, WAY_4);
+        dot_count(v, x, sums, n_x, WAY_4);
         break;
     case WAY_5:
-        dot_count(&v, x, sums, n_x, WAY_5);
+        dot_count(v, x, sums, n_x, WAY_5);
         break;
     case WAY_6:
-        dot_count(&v, x, sums, n_x, WAY_6);
+        dot_count(v, x, sums, n_x, WAY_6);
         break;
     case WAY_8:
-        dot_count(&v, x, sums, n_x, WAY_8);
+        dot_count(v, x, sums, n_x, WAY_8);
         break;
     case WAY_TABLE_4:
-        dot_count(&v, x, sums, n_x, WAY_TABLE_4);
+        dot_count(v, x, sums, n_x, WAY_TABLE_4);
         break;
     case WAY_TABLE_8:
-        dot_count(&v, x, sums, n_x, WAY_TABLE_8);
+        dot_count(v, x, sums, n_x, WAY_TABLE_8);
         break;
     case WAY_F32:
-        dot_count(&v, x, sums, n_x, WAY_F32);
+        dot_count(v, x, sums, n_x, WAY_F32);
         break;
     case WAY_BF16:
-        dot_count(&v, x, sums, n_x, WAY_BF16);
+        dot_count(v, x, sums, n_x, WAY_BF16);
         break;
     case WAY_F16:
-        dot_count(&v, x, sums, n_x, WAY_F16);
+        dot_count(v, x, sums, n_x, WAY_F16);
         break;
     }
 }

@@ -13,6 +13,8 @@
 /* Rows x outputs of the register tile of a matmul over expanded weights: 8 of 16 registers. */
 #define V16_TILE_ROWS 2
 #define V16_TILE_OUTS 2
+#define V16_LOOKS_UP 0
+#define V16_PAIRS_CODES 0
 
 typedef struct v16 {
     __m256 lo, hi;
@@ -125,6 +127,13 @@ static inline v16 v16_load_bf16(const void *p) {
 static inline v16 v16_load_f16(const void *p) {
     return v16_pair(_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)),
                     _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p + 1)));
+}
+/* The first n < 16 elements at p; zeros in the other lanes. Reads nothing behind them. */
+static inline v16 v16_load_part(const void *p, mica_dtype t, int64_t n) {
+    uint8_t part[64] = {0};
+    memcpy(part, p, (size_t)n * (t == MICA_F32 ? 4 : 2));
+    if (t == MICA_F32) return v16_load((const float *)(const void *)part);
+    return t == MICA_BF16 ? v16_load_bf16(part) : v16_load_f16(part);
 }
 /* The upper halves of already rounded lanes (vector/round.h). */
 static inline void v16_store_upper(void *p, v16 x) {

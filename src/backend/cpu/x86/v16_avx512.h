@@ -14,6 +14,10 @@
 /* Rows x outputs of the register tile of a matmul over expanded weights: 16 of 32 registers. */
 #define V16_TILE_ROWS 4
 #define V16_TILE_OUTS 4
+/* A table of 16 values is one instruction to look up: cheaper than scale * code + bias. */
+#define V16_LOOKS_UP 1
+/* Two rows of codes are read side by side. */
+#define V16_PAIRS_CODES 1
 
 typedef __m512 v16;
 typedef __m512i v16i;
@@ -58,6 +62,15 @@ static inline float v16_join(v16 x) {
 }
 
 static inline float v16_largest(v16 x) { return _mm512_reduce_max_ps(x); }
+
+/* The first n < 16 elements at p of 4 or of 2 bytes; zeros in the other lanes. */
+static inline v16 v16_load_part(const void *p, mica_dtype t, int64_t n) {
+    __mmask16 m = (__mmask16)((1u << n) - 1u);
+    if (t == MICA_F32) return _mm512_maskz_loadu_ps(m, p);
+    __m256i halves = _mm256_maskz_loadu_epi16(m, p);
+    if (t == MICA_F16) return _mm512_cvtph_ps(halves);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
 
 static inline v16 v16_load_bf16(const void *p) {
     __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
