@@ -19,13 +19,13 @@ typedef struct head_state {
     float max, sum;
 } head_state;
 
-static size_t scratch_head(const kernel_call *call) {
+static inline size_t scratch_head(const kernel_call *call) {
     const kv_layout *l = &call->attr->attention.layout;
     int64_t n = padded(l->head_dim) + 2 * padded(l->v_head_dim) + ATTENTION_TILE;
     return (size_t)n * sizeof(float);
 }
 
-static const char *declines_attention(const kernel_call *call) {
+static inline const char *declines_attention(const kernel_call *call) {
     return is_dense_row(&call->src[ATT_Q]) && is_dense_row(&call->out)
                ? NULL
                : "the elements of a head do not lie side by side";
@@ -175,7 +175,8 @@ static inline void end_head(const kernel_call *call, int64_t row, int64_t head, 
     store_row(p, out->dtype, dv, s->total);
 }
 
-static void run_attention(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+static inline void run_attention(const kernel_call *call, int64_t begin, int64_t end,
+                                 void *scratch) {
     const kv_layout *l = &call->attr->attention.layout;
     int64_t n_heads = call->src[ATT_Q].dim[1], dv = padded(l->v_head_dim);
     head_state s;
@@ -199,13 +200,13 @@ static void run_attention(const kernel_call *call, int64_t begin, int64_t end, v
     }
 }
 
-static int64_t n_units_heads(const kernel_call *call) {
+static inline int64_t n_units_heads(const kernel_call *call) {
     return call->src[ATT_Q].dim[0] * call->src[ATT_Q].dim[1];
 }
 
 /* ---- the write ---- */
 
-static const char *declines_kv_write(const kernel_call *call) {
+static inline const char *declines_kv_write(const kernel_call *call) {
     return is_dense_row(&call->src[1]) && is_dense_row(&call->src[2])
                ? NULL
                : "the elements of a head do not lie side by side";
@@ -220,7 +221,8 @@ static inline void convert(void *out, mica_dtype to, const void *p, mica_dtype f
         v16_store_part(at_mut(out, to, i), to, n - i, v16_load_part(at(p, from, i), from, n - i));
 }
 
-static void run_kv_write(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+static inline void run_kv_write(const kernel_call *call, int64_t begin, int64_t end,
+                                void *scratch) {
     (void)scratch;
     const kv_layout *l = &call->attr->cache.layout;
     const kernel_operand *k = &call->src[1], *v = &call->src[2];
@@ -239,6 +241,6 @@ static void run_kv_write(const kernel_call *call, int64_t begin, int64_t end, vo
     }
 }
 
-static int64_t n_units_slots(const kernel_call *call) { return call->src[3].dim[0]; }
+static inline int64_t n_units_slots(const kernel_call *call) { return call->src[3].dim[0]; }
 
 #endif

@@ -10,18 +10,18 @@
 
 #define UNIT_COLUMNS 1024
 
-static const char *declines_elements(const kernel_call *call) {
+static inline const char *declines_elements(const kernel_call *call) {
     bool dense = is_dense_row(&call->out);
     for (int i = 0; i < call->n_src; i++)
         dense = dense && is_dense_row(&call->src[i]);
     return dense ? NULL : "the elements of a row do not lie side by side";
 }
 
-static int64_t units_per_row(const kernel_call *call) {
+static inline int64_t units_per_row(const kernel_call *call) {
     return (operand_width(&call->out) + UNIT_COLUMNS - 1) / UNIT_COLUMNS;
 }
 
-static int64_t n_units_elements(const kernel_call *call) {
+static inline int64_t n_units_elements(const kernel_call *call) {
     return operand_rows(&call->out) * units_per_row(call);
 }
 
@@ -49,7 +49,8 @@ static inline v16 element(const kernel_call *call, v16 a, v16 b) {
     }
 }
 
-static void run_elements(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+static inline void run_elements(const kernel_call *call, int64_t begin, int64_t end,
+                                void *scratch) {
     (void)scratch;
     const kernel_operand *a = &call->src[0], *b = &call->src[1], *out = &call->out;
     int64_t per_row = units_per_row(call), n = operand_width(out);
@@ -78,7 +79,7 @@ static void run_elements(const kernel_call *call, int64_t begin, int64_t end, vo
 
 /* ---- rope ---- */
 
-static const char *declines_rope(const kernel_call *call) {
+static inline const char *declines_rope(const kernel_call *call) {
     if (call->attr->rope.traditional) return "pairs of neighbours";
     return declines_elements(call);
 }
@@ -112,7 +113,7 @@ static inline void rotate_chunk(const kernel_call *call, const uint8_t *x, const
     }
 }
 
-static void run_rope(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+static inline void run_rope(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
     const kernel_operand *x = &call->src[0], *angles = &call->src[1], *out = &call->out;
     int64_t n = operand_width(x), dims = call->attr->rope.dims, half = dims / 2;
@@ -127,6 +128,6 @@ static void run_rope(const kernel_call *call, int64_t begin, int64_t end, void *
     }
 }
 
-static int64_t n_units_rope(const kernel_call *call) { return operand_rows(&call->out); }
+static inline int64_t n_units_rope(const kernel_call *call) { return operand_rows(&call->out); }
 
 #endif

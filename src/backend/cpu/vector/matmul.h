@@ -22,14 +22,14 @@ static inline const char *declines_weight(const kernel_operand *w) {
     return NULL;
 }
 
-static const char *declines_matmul(const kernel_call *call) {
+static inline const char *declines_matmul(const kernel_call *call) {
     if (!is_dense_row(&call->src[0]) || !is_dense_row(&call->out))
         return "the elements of a row do not lie side by side";
     const char *why = declines_weight(&call->src[1]);
     return why || call->op != OP_GLU_MATMUL ? why : declines_weight(&call->src[2]);
 }
 
-static int64_t n_units_outs(const kernel_call *call) {
+static inline int64_t n_units_outs(const kernel_call *call) {
     return (operand_width(&call->out) + UNIT_OUTS - 1) / UNIT_OUTS;
 }
 
@@ -43,7 +43,7 @@ typedef struct matmul_space {
     row_source source[2];
 } matmul_space;
 
-static size_t scratch_matmul(const kernel_call *call) {
+static inline size_t scratch_matmul(const kernel_call *call) {
     int n_w = call->op == OP_GLU_MATMUL ? 2 : 1;
     int64_t n_in = operand_width(&call->src[0]), n = FEW_ROWS * padded(n_in);
     for (int i = 0; i < n_w; i++)
@@ -166,7 +166,7 @@ static inline void unit_of_many(const kernel_call *call, matmul_space *s, int64_
     }
 }
 
-static void run_matmul(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+static inline void run_matmul(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
     int64_t n_rows = operand_rows(&call->out), n_out = operand_width(&call->out);
     matmul_space s;
     if (n_rows == 0) return;

@@ -9,14 +9,14 @@
 
 #include "backend/cpu/vector/access.h"
 
-static const char *declines_norm(const kernel_call *call) {
+static inline const char *declines_norm(const kernel_call *call) {
     bool dense = is_dense_row(&call->out);
     for (int i = 0; i < call->n_src; i++)
         dense = dense && is_dense_row(&call->src[i]);
     return dense ? NULL : "the elements of a row do not lie side by side";
 }
 
-static size_t scratch_norm(const kernel_call *call) {
+static inline size_t scratch_norm(const kernel_call *call) {
     return sizeof(float) * (size_t)padded(operand_width(&call->src[0]));
 }
 
@@ -41,7 +41,8 @@ static inline void store_chunk(const kernel_operand *out, int64_t row_off, int64
         v16_store_part(p, out->dtype, n - i, y);
 }
 
-static void run_rms_norm(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+static inline void run_rms_norm(const kernel_call *call, int64_t begin, int64_t end,
+                                void *scratch) {
     const kernel_operand *x = &call->src[0], *w = &call->src[1], *out = &call->out;
     int64_t n = operand_width(x);
     float *row = scratch;
@@ -70,7 +71,8 @@ static inline void centre(float *row, int64_t n) {
         row[i] = 0.0f;
 }
 
-static void run_layer_norm(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+static inline void run_layer_norm(const kernel_call *call, int64_t begin, int64_t end,
+                                  void *scratch) {
     const kernel_operand *x = &call->src[0], *w = &call->src[1], *b = &call->src[2];
     const kernel_operand *out = &call->out;
     int64_t n = operand_width(x);
