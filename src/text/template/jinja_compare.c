@@ -174,7 +174,7 @@ static int order_any_numbers(jvalue a, jvalue b) {
 static bool equal_items(jrender *r, const jlist *a, const jlist *b, bool *out) {
     *out = a->n == b->n;
     for (size_t i = 0; *out && i < a->n; i++)
-        if (!mica_j_equal(r, a->items[i], b->items[i], out)) return false;
+        if (!mica_j_equal(r, a->items[i], b->items[i], out) || !mica_j_charge(r, 0)) return false;
     return true;
 }
 
@@ -207,7 +207,7 @@ bool mica_j_equal(jrender *r, jvalue a, jvalue b, bool *out) {
     bool is_good = true;
     if (a.kind == J_STRING) {
         *out = mica_j_string_equal(a.string, b.string);
-        is_good = mica_j_charge(r, *out ? a.string->n : 0);
+        is_good = mica_j_charge(r, a.string->n == b.string->n ? a.string->n : 0);
     } else if (a.kind == J_LIST) {
         is_good = equal_lists(r, a.list, b.list, out);
     } else if (a.kind == J_DICT) {
@@ -249,7 +249,8 @@ bool mica_j_is_same(jvalue a, jvalue b) {
 static bool less_lists(jrender *r, const jlist *a, const jlist *b, const char *op, bool *out) {
     for (size_t i = 0; i < a->n && i < b->n; i++) {
         bool is_equal;
-        if (!mica_j_equal(r, a->items[i], b->items[i], &is_equal)) return false;
+        if (!mica_j_equal(r, a->items[i], b->items[i], &is_equal) || !mica_j_charge(r, 0))
+            return false;
         if (!is_equal) return mica_j_less(r, a->items[i], b->items[i], op, out);
     }
     *out = a->n < b->n;

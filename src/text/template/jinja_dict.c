@@ -8,7 +8,7 @@
 
 #include "text/template/jinja_string.h"
 
-enum { MAX_UNINDEXED = 8 };
+enum { MAX_UNINDEXED = 8, MAX_KEY_VALUES = 200 };
 
 /* ---- hashing ---- */
 
@@ -49,7 +49,8 @@ static uint64_t hash(jvalue v) {
         return hash_number(v);
     case J_LIST: {
         uint64_t h = 0x9e3779b97f4a7c15ULL;
-        for (size_t i = 0; i < v.list->n; i++)
+        size_t n = v.list->type == J_TUPLE ? v.list->n : 0; /* others by identity or slowly */
+        for (size_t i = 0; i < n; i++)
             h = mix(h * 31 + hash(v.list->items[i]));
         return h;
     }
@@ -60,15 +61,20 @@ static uint64_t hash(jvalue v) {
     }
 }
 
-bool mica_j_is_hashable(jvalue v) {
-    if (v.kind == J_DICT) return false;
+/* Tuples of more than `budget` values, those inside them too, count as unhashable. */
+static bool is_hashable(jvalue v, int *budget) {
+    if (v.kind == J_DICT || --*budget < 0) return false;
     if (v.kind != J_LIST) return true;
     if (v.list->type == J_RANGE || v.list->type == J_GENERATOR) return true;
     if (v.list->type != J_TUPLE) return false;
-    /* A tuple can hold only what existed before it, so this ends; depth is bounded by building. */
     for (size_t i = 0; i < v.list->n; i++)
-        if (!mica_j_is_hashable(v.list->items[i])) return false;
+        if (!is_hashable(v.list->items[i], budget)) return false;
     return true;
+}
+
+bool mica_j_is_hashable(jvalue v) {
+    int budget = MAX_KEY_VALUES;
+    return is_hashable(v, &budget);
 }
 
 /* ---- the index ---- */
@@ -109,7 +115,7 @@ bool mica_j_dict_find(jrender *r, const jdict *d, jvalue key, jentry **found) {
         return MICA_J_ERROR(r, "a %s cannot be a key of a dict", mica_j_type_name(key));
     if (key.kind == J_STRING) {
         *found = mica_j_dict_find_name(d, key.string->data, key.string->n);
-        return true;
+        return mica_j_charge(r, key.string->n);
     }
     if (!d->index) return find_slow(r, d, key, found);
     for (size_t at = hash(key) & (d->n_index - 1); d->index[at]; at = (at + 1) & (d->n_index - 1)) {
@@ -172,14 +178,17 @@ bool mica_j_dict_set_name(jrender *r, jdict *d, const char *name, jvalue value) 
     return s && mica_j_dict_set(r, d, mica_j_text(s), value);
 }
 
-void mica_j_dict_remove(jdict *d, jentry *entry) {
+bool mica_j_dict_remove(jrender *r, jdict *d, jentry *entry) {
     size_t at = (size_t)(entry - d->entries);
     memmove(entry, entry + 1, (d->n - at - 1) * sizeof(*entry));
     d->n--;
-    if (!d->index) return;
+    if (!d->index) return true;
     memset(d->index, 0, d->n_index * sizeof(*d->index));
-    for (size_t i = 0; i < d->n; i++)
+    for (size_t i = 0; i < d->n; i++) {
         place(d, i);
+        if (!mica_j_charge(r, 0)) return false;
+    }
+    return true;
 }
 
 /* ---- dict(...) ---- */

@@ -10,8 +10,6 @@
 #include "base/decimal.h"
 #include "text/template/jinja_string.h"
 
-extern const jbuiltin mica_j_json_filters[], mica_j_order_filters[], mica_j_text_filters[];
-
 /* ---- lazy filters ---- */
 
 typedef struct lazy_call {
@@ -77,7 +75,7 @@ static bool map_attribute(jrender *r, const lazy_call *call, const jlist *items,
 
 static bool fill_map(jrender *r, jlist *out, void *state) {
     const lazy_call *call = state;
-    const jbuiltin *def;
+    const jbuiltin *def = NULL;
     jlist *items;
     if (!mica_j_truth(call->input)) return true;
     bool by_attribute = call->args.n == 0 && find_keyword(&call->args, "attribute");
@@ -103,7 +101,7 @@ static bool map(jrender *r, jvalue input, const jargs *args, jvalue *out) {
 static bool is_selected(jrender *r, const lazy_call *call, jvalue item, bool *out) {
     const jargs *args = &call->args;
     size_t n_used = call->by_attribute;
-    const jbuiltin *def;
+    const jbuiltin *def = NULL;
     if (call->by_attribute && !mica_j_path(r, item, args->items[0], &item)) return false;
     if (args->n <= n_used) {
         *out = mica_j_truth(item) != call->is_negated;

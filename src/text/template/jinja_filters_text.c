@@ -174,6 +174,7 @@ static bool truncate_(jrender *r, jvalue input, const jargs *args, jvalue *out) 
     int64_t n_end = (int64_t)mica_j_n_chars(end), n = (int64_t)mica_j_n_chars(s);
     if (length < n_end || leeway < 0)
         return MICA_J_ERROR(r, "truncate: the length must not be below that of the end");
+    if (!mica_j_charge(r, s->n)) return false;
     if (n - leeway <= length) return text_out(s, out);
     return truncate_text(r, s, (size_t)(length - n_end), mica_j_truth(v[1]), end, out);
 }
@@ -198,7 +199,7 @@ static bool wordcount(jrender *r, jvalue input, const jargs *args, jvalue *out) 
         was_word = is_word;
     }
     *out = mica_j_int(n_words);
-    return true;
+    return mica_j_charge(r, s->n);
 }
 
 /* ---- marks ---- */

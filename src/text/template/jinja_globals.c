@@ -109,7 +109,7 @@ static bool put_time(jrender *r, jbuffer *to, char conversion, const struct tm *
 
 static bool strftime_now(jrender *r, jvalue self, const jargs *args, jvalue *out) {
     jvalue v;
-    const jstring *format, *text;
+    const jstring *format = NULL, *text;
     struct tm now;
     jbuffer *b = mica_j_buffer_new(r);
     time_t seconds = r->options->has_now ? (time_t)r->options->now_s : time(NULL);

@@ -7,8 +7,6 @@
 
 #include "text/template/jinja_string.h"
 
-extern const jbuiltin mica_j_text_methods[];
-
 /* ---- dict ---- */
 
 static bool view(jrender *r, const jdict *d, jlist_type type, jvalue *out) {
@@ -84,8 +82,7 @@ static bool dict_pop(jrender *r, jvalue self, const jargs *args, jvalue *out) {
         return false;
     if (!e && v[1].kind == J_MISSING) return MICA_J_ERROR(r, "pop: no such key");
     *out = e ? e->value : v[1];
-    if (e) mica_j_dict_remove(self.dict, e);
-    return true;
+    return !e || mica_j_dict_remove(r, self.dict, e);
 }
 
 static bool popitem(jrender *r, jvalue self, const jargs *args, jvalue *out) {
@@ -96,9 +93,8 @@ static bool popitem(jrender *r, jvalue self, const jargs *args, jvalue *out) {
     pair->items[0] = d->entries[d->n - 1].key;
     pair->items[1] = d->entries[d->n - 1].value;
     pair->n = 2;
-    mica_j_dict_remove(d, &d->entries[d->n - 1]);
     *out = mica_j_from_list(pair);
-    return true;
+    return mica_j_dict_remove(r, d, &d->entries[d->n - 1]);
 }
 
 static bool setdefault(jrender *r, jvalue self, const jargs *args, jvalue *out) {
@@ -118,8 +114,7 @@ static bool update(jrender *r, jvalue self, const jargs *args, jvalue *out) {
 static bool dict_clear(jrender *r, jvalue self, const jargs *args, jvalue *out) {
     *out = mica_j_none();
     if (!mica_j_bind(r, args, "", NULL)) return false;
-    while (self.dict->n)
-        mica_j_dict_remove(self.dict, &self.dict->entries[self.dict->n - 1]);
+    *self.dict = (jdict){0};
     return true;
 }
 
@@ -149,7 +144,9 @@ static bool list_index(jrender *r, jvalue self, const jargs *args, jvalue *out) 
         return false;
     for (size_t i = 0; i < n; i++) {
         bool is_equal;
-        if (!mica_j_equal(r, self.list->items[(size_t)first + i], v[0], &is_equal)) return false;
+        if (!mica_j_equal(r, self.list->items[(size_t)first + i], v[0], &is_equal) ||
+            !mica_j_charge(r, 0))
+            return false;
         if (!is_equal) continue;
         *out = mica_j_int(first + (int64_t)i);
         return true;
@@ -163,7 +160,8 @@ static bool list_count(jrender *r, jvalue self, const jargs *args, jvalue *out) 
     if (!mica_j_bind(r, args, "/ value", &v)) return false;
     for (size_t i = 0; i < self.list->n; i++) {
         bool is_equal;
-        if (!mica_j_equal(r, self.list->items[i], v, &is_equal)) return false;
+        if (!mica_j_equal(r, self.list->items[i], v, &is_equal) || !mica_j_charge(r, 0))
+            return false;
         n += is_equal;
     }
     *out = mica_j_int(n);
@@ -209,7 +207,7 @@ static bool insert(jrender *r, jvalue self, const jargs *args, jvalue *out) {
     if (at > n) at = n;
     memmove(&self.list->items[at + 1], &self.list->items[at], (size_t)(n - at) * sizeof(jvalue));
     self.list->items[at] = v[1];
-    return true;
+    return mica_j_charge(r, (size_t)(n - at) * sizeof(jvalue));
 }
 
 static bool list_pop(jrender *r, jvalue self, const jargs *args, jvalue *out) {
@@ -221,11 +219,11 @@ static bool list_pop(jrender *r, jvalue self, const jargs *args, jvalue *out) {
     if (at < 0 || at >= n) return MICA_J_ERROR(r, "pop: no such index");
     *out = self.list->items[at];
     take_out(self.list, (size_t)at);
-    return mica_j_charge(r, self.list->n);
+    return mica_j_charge(r, (size_t)(n - at) * sizeof(jvalue));
 }
 
 static bool list_remove(jrender *r, jvalue self, const jargs *args, jvalue *out) {
-    jvalue at;
+    jvalue at = mica_j_int(0);
     jargs one = *args;
     if (args->n != 1) return MICA_J_ERROR(r, "remove takes one value");
     if (!list_index(r, self, &one, &at)) return false;
@@ -242,7 +240,7 @@ static bool list_reverse(jrender *r, jvalue self, const jargs *args, jvalue *out
         l->items[i] = l->items[l->n - 1 - i];
         l->items[l->n - 1 - i] = v;
     }
-    return mica_j_bind(r, args, "", NULL);
+    return mica_j_bind(r, args, "", NULL) && mica_j_charge(r, l->n * sizeof(jvalue));
 }
 
 static bool list_sort(jrender *r, jvalue self, const jargs *args, jvalue *out) {

@@ -80,7 +80,7 @@ static bool swapcase(jrender *r, jvalue self, const jargs *args, jvalue *out) {
 static bool all_are(jrender *r, jvalue self, const jargs *args, bool (*is)(uint32_t c),
                     jvalue *out) {
     const jstring *s = self.string;
-    if (!mica_j_bind(r, args, "", NULL)) return false;
+    if (!mica_j_bind(r, args, "", NULL) || !mica_j_charge(r, s->n)) return false;
     for (size_t i = 0, n; i < s->n; i += n)
         if (!is(mica_j_char_at(s->data, s->n, i, &n))) return answer(false, out);
     return answer(s->n > 0, out);
@@ -108,7 +108,7 @@ static bool isspace_(jrender *r, jvalue self, const jargs *args, jvalue *out) {
 
 static bool isascii_(jrender *r, jvalue self, const jargs *args, jvalue *out) {
     const jstring *s = self.string;
-    if (!mica_j_bind(r, args, "", NULL)) return false;
+    if (!mica_j_bind(r, args, "", NULL) || !mica_j_charge(r, s->n)) return false;
     for (size_t i = 0; i < s->n; i++)
         if ((unsigned char)s->data[i] >= 0x80) return answer(false, out);
     return answer(true, out);
@@ -132,7 +132,7 @@ static bool islower_(jrender *r, jvalue self, const jargs *args, jvalue *out) {
 static bool istitle(jrender *r, jvalue self, const jargs *args, jvalue *out) {
     const jstring *s = self.string;
     bool was_cased = false, has_cased = false;
-    if (!mica_j_bind(r, args, "", NULL)) return false;
+    if (!mica_j_bind(r, args, "", NULL) || !mica_j_charge(r, s->n)) return false;
     for (size_t i = 0, n; i < s->n; i += n) {
         uint32_t c = mica_j_char_at(s->data, s->n, i, &n);
         bool is_capital = mica_j_is_upper(c) || mica_j_is_title(c), is_small = mica_j_is_lower(c);
@@ -406,7 +406,7 @@ static bool has_affix(jrender *r, jvalue self, const jargs *args, bool at_end, j
     size_t begin, end, n = 1;
     bool is_valid, is_there = false;
     if (!mica_j_bind(r, args, "/ affix | start end", v) ||
-        !read_range(r, s, v + 1, &begin, &end, &is_valid))
+        !read_range(r, s, v + 1, &begin, &end, &is_valid) || !mica_j_charge(r, s->n))
         return false;
     is_valid = is_valid && !is_crossed(v + 1, mica_j_n_chars(s));
     if (mica_j_is_list(v[0], J_TUPLE)) {
@@ -414,7 +414,8 @@ static bool has_affix(jrender *r, jvalue self, const jargs *args, bool at_end, j
         n = v[0].list->n;
     }
     for (size_t i = 0; i < n; i++) {
-        if (!mica_j_arg_text(r, args, options[i], &affix)) return false;
+        if (!mica_j_arg_text(r, args, options[i], &affix) || !mica_j_charge(r, affix->n))
+            return false;
         bool fits = is_valid && end - begin >= affix->n;
         size_t at = at_end ? end - affix->n : begin;
         is_there = is_there || (fits && starts_with(s, at, end, affix));

@@ -268,8 +268,8 @@ static bool is_constant_name(const jstring *name) {
 }
 
 static bool parse_parameter(jcompiler *c, jsignature *s, jnode_stack *defaults) {
-    const jstring *name;
-    uint32_t pos;
+    const jstring *name = NULL;
+    uint32_t pos = 0;
     if (!mica_j_parse_name(c, &name, &pos)) return false;
     if (is_constant_name(name) || is_twice(s->names, s->n, name))
         return mica_j_syntax_error(c, MICA_E_FORMAT, pos, "'%.*s' cannot be a parameter here",
@@ -295,7 +295,7 @@ static bool parse_signature(jcompiler *c, jsignature *s) {
 }
 
 static bool parse_macro(jcompiler *c, jnode *node) {
-    uint32_t pos;
+    uint32_t pos = 0;
     if (!mica_j_parse_name(c, &node->macro.name, &pos)) return false;
     if (is_constant_name(node->macro.name))
         return mica_j_syntax_error(c, MICA_E_FORMAT, pos, "a macro cannot have this name");

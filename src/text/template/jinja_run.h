@@ -39,7 +39,7 @@ struct jrender {
     mica_error *err;
     mica_status status;
     uint32_t pos; /* of the node at work, for messages */
-    uint64_t steps;
+    uint64_t steps, max_steps;
     int depth;      /* of the evaluator's recursion */
     int call_depth; /* of macros and recursive loops */
     jbuffer *out;   /* where output goes now */
@@ -85,6 +85,10 @@ bool mica_j_call_loop(jrender *r, jloop *l, const jargs *args, jvalue *out);
 bool mica_j_loop_attribute(jrender *r, jobject *o, const jstring *name, jvalue *out);
 
 /* ---- built-ins ---- */
+
+/* Tables end with a NULL name. */
+extern const jbuiltin mica_j_json_filters[], mica_j_order_filters[], mica_j_text_filters[];
+extern const jbuiltin mica_j_text_methods[];
 
 const jbuiltin *mica_j_find_filter(const char *name, size_t n);
 const jbuiltin *mica_j_find_test(const char *name, size_t n);

@@ -10,10 +10,10 @@
 jbuffer *mica_j_buffer_new(jrender *r) { return mica_j_alloc(r, 1, sizeof(jbuffer)); }
 
 static bool reserve(jrender *r, jbuffer *b, size_t n) {
-    if (n <= b->capacity - b->n) return true;
-    if (n > JINJA_MAX_OUTPUT - b->n)
+    if (n > JINJA_MAX_OUTPUT || b->n > JINJA_MAX_OUTPUT - n)
         return mica_j_fail(r, MICA_E_LIMIT, "the template makes a text of more than %d MiB",
                            JINJA_MAX_OUTPUT >> 20);
+    if (n <= b->capacity - b->n) return true;
     size_t capacity = b->capacity ? 2 * b->capacity : 64;
     if (capacity < b->n + n) capacity = b->n + n;
     char *grown = mica_j_alloc(r, capacity, 1);

@@ -136,8 +136,9 @@ bool mica_j_fail(jrender *r, mica_status code, const char *format, ...) {
 
 bool mica_j_charge(jrender *r, size_t n_bytes) {
     r->steps += 1 + n_bytes / BYTES_A_STEP;
-    if (r->steps <= JINJA_MAX_STEPS) return true;
-    return mica_j_fail(r, MICA_E_LIMIT, "the template takes more than %d steps", JINJA_MAX_STEPS);
+    if (r->steps <= r->max_steps) return true;
+    return mica_j_fail(r, MICA_E_LIMIT, "the template takes more than %llu steps",
+                       (unsigned long long)r->max_steps);
 }
 
 void *mica_j_alloc(jrender *r, size_t count, size_t size) {
@@ -201,6 +202,7 @@ mica_status mica_template_render(const jinja_template *t, const json_value *cont
     static const render_options no_options;
     jrender r = {.t = t, .err = err, .options = options ? options : &no_options};
     r.out = &r.main_out;
+    r.max_steps = r.options->max_steps ? r.options->max_steps : JINJA_MAX_STEPS;
     mica_arena_init(&r.arena, 0);
     mica_status st = render(&r, context) ? copy_out(&r, out, err) : r.status;
     mica_arena_deinit(&r.arena);

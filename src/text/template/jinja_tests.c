@@ -159,7 +159,7 @@ static bool sameas(jrender *r, jvalue v, const jargs *args, jvalue *out) {
 static bool has_case(jrender *r, jvalue v, bool wants_upper, jvalue *out) {
     const jstring *s;
     bool has_cased = false;
-    if (!mica_j_to_string(r, v, &s)) return false;
+    if (!mica_j_to_string(r, v, &s) || !mica_j_charge(r, s->n)) return false;
     for (size_t i = 0, n; i < s->n; i += n) {
         uint32_t c = mica_j_char_at(s->data, s->n, i, &n);
         bool is_upper = mica_j_is_upper(c), is_lower = mica_j_is_lower(c);

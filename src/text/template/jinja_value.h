@@ -212,7 +212,7 @@ bool mica_j_dict_find(jrender *r, const jdict *d, jvalue key, jentry **found);
 jentry *mica_j_dict_find_name(const jdict *d, const char *name, size_t n);
 bool mica_j_dict_set(jrender *r, jdict *d, jvalue key, jvalue value);
 bool mica_j_dict_set_name(jrender *r, jdict *d, const char *name, jvalue value);
-void mica_j_dict_remove(jdict *d, jentry *entry);
+bool mica_j_dict_remove(jrender *r, jdict *d, jentry *entry);
 bool mica_j_is_hashable(jvalue v);
 /* dict(...) of Python: a mapping or pairs, then keywords. */
 bool mica_j_dict_fill(jrender *r, jdict *d, const jargs *args);

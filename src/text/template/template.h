@@ -53,6 +53,7 @@ void mica_rendered_text_deinit(rendered_text *text);
 enum { JINJA_MAX_DEPTH = 200, JINJA_MAX_STEPS = 10000000, JINJA_MAX_OUTPUT = 16 << 20 };
 
 typedef struct render_options {
+    uint64_t max_steps; /* 0: JINJA_MAX_STEPS */
     bool has_now;
     int64_t now_s; /* seconds since 1970 for strftime_now; used if has_now */
     /* Context entries whose text counts as the template's own ("bos_token"). */
