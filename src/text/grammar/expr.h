@@ -85,6 +85,9 @@ typedef struct grammar_build {
     size_t n_exprs;
     mica_status status;
     const expr *empty, *never;
+    /* Known to be of all grammars alike, so that masks can be shared: */
+    const expr *plain_char; /* a character of a JSON string; NULL: none was made */
+    uint32_t string_rule;   /* any JSON string, + 1 */
 } grammar_build;
 
 mica_status mica_build_init(grammar_build *b, mica_error *err);

@@ -142,7 +142,11 @@ static void visit(lazy *l, uint32_t node, uint32_t stack) {
  * that long loops come back to the same state. */
 static void visit_repeat(lazy *l, uint32_t node, uint64_t count, uint32_t parent) {
     const program_node *n = &l->program->nodes[node];
-    if (count >= n->min) visit(l, n->b, parent);
+    if (count >= n->min && count != REPEAT_FEW) visit(l, n->b, parent);
+    if (count >= REPEAT_FEW) {
+        visit(l, n->a, push_frame(l, node, count, parent));
+        return;
+    }
     if (n->max == EXPR_UNBOUNDED && count > n->min) count = n->min;
     if (count < n->max) visit(l, n->a, push_frame(l, node, count, parent));
 }
@@ -173,7 +177,7 @@ static void visit_return(lazy *l, uint32_t stack) {
     lazy_frame f = l->frames[stack];
     switch (l->program->nodes[f.node].kind) {
     case NODE_REPEAT:
-        visit_repeat(l, f.node, f.count + 1, f.parent);
+        visit_repeat(l, f.node, f.count >= REPEAT_FEW ? f.count : f.count + 1, f.parent);
         break;
     case NODE_MEMBERS:
         visit_members(l, f.node, f.count, f.parent);
@@ -220,8 +224,22 @@ static int compare_configs(const void *a, const void *b) {
     return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
+/* Closures tend to come out in falling order. */
+static bool turn_around(lazy_config *c, uint32_t n) {
+    for (uint32_t i = 1; i < n; i++) {
+        if (compare_configs(&c[i - 1], &c[i]) < 0) return false;
+    }
+    for (uint32_t i = 0; i < n / 2; i++) {
+        lazy_config x = c[i];
+        c[i] = c[n - 1 - i];
+        c[n - 1 - i] = x;
+    }
+    return true;
+}
+
 static void sort_configs(lazy_config *c, uint32_t n) {
-    if (n > 32) {
+    if (n > 8 && turn_around(c, n)) return;
+    if (n > 64) {
         qsort(c, n, sizeof(*c), compare_configs);
         return;
     }
@@ -266,7 +284,7 @@ static bool rehash_states(lazy *l) {
 
 static bool grow_states(lazy *l) {
     if (l->n_states < l->states_capacity) return true;
-    uint32_t capacity = l->states_capacity ? 2 * l->states_capacity : 64;
+    uint32_t capacity = l->states_capacity ? 2 * l->states_capacity : 512;
     size_t row = l->n_classes * sizeof(*l->next);
     void *next = mica_realloc(l->next, capacity * row);
     if (next) l->next = next;
@@ -347,8 +365,8 @@ static bool can_cut(const lazy *l, uint32_t stack) {
     return n->kind != NODE_REPEAT || !n->is_text;
 }
 
-/* The deepest stack that all configurations share; the bottom if that is far below. */
-static uint32_t common_stack(const lazy *l, const lazy_state *s) {
+/* The deepest stack that all configurations share. False: it is too far below. */
+static bool common_stack(const lazy *l, const lazy_state *s, uint32_t *out) {
     uint32_t common = l->configs[s->first].stack, depth = l->frames[common].depth;
     for (uint32_t i = 1; i < s->n; i++) {
         uint32_t other = l->configs[s->first + i].stack;
@@ -361,13 +379,27 @@ static uint32_t common_stack(const lazy *l, const lazy_state *s) {
     while (common > STACK_HOLE && !can_cut(l, common)) {
         common = l->frames[common].parent;
     }
-    return depth > l->frames[common].depth + MAX_CUT_DEPTH ? STACK_BOTTOM : common;
+    *out = common;
+    return depth <= l->frames[common].depth + MAX_CUT_DEPTH;
+}
+
+/* The count of a repeat, or FEW or MANY if its bounds are far. */
+static uint64_t coarse_count(lazy *l, const program_node *n, uint64_t count) {
+    bool is_few = count < n->min;
+    uint64_t left = is_few ? n->min - count : n->max - count;
+    if (count >= REPEAT_FEW || left <= LAZY_NEAR_BYTES) return count;
+    if (!is_few && n->max == EXPR_UNBOUNDED) return count;
+    if (!l->near || left < l->near) l->near = (uint32_t)left;
+    l->has_few |= is_few;
+    return is_few ? REPEAT_FEW : REPEAT_MANY;
 }
 
 static uint32_t cut_stack(lazy *l, uint32_t stack, uint32_t common) {
-    if (stack == common) return STACK_HOLE;
+    if (stack == common) return common == STACK_BOTTOM ? STACK_BOTTOM : STACK_HOLE;
     lazy_frame f = l->frames[stack];
-    return push_frame(l, f.node, f.count, cut_stack(l, f.parent, common));
+    const program_node *n = &l->program->nodes[f.node];
+    uint64_t count = n->kind == NODE_REPEAT ? coarse_count(l, n, f.count) : f.count;
+    return push_frame(l, f.node, count, cut_stack(l, f.parent, common));
 }
 
 static uint32_t cut_state(lazy *l, const lazy_state *s, uint32_t common) {
@@ -379,19 +411,35 @@ static uint32_t cut_state(lazy *l, const lazy_state *s, uint32_t common) {
     return finish_closure(l);
 }
 
+static uint32_t state_after(lazy *l, uint32_t stack) {
+    begin_closure(l);
+    visit_return(l, stack);
+    return finish_closure(l);
+}
+
 void mica_lazy_hollow(lazy *l, uint32_t state) {
     lazy_state s = l->states[state];
     uint32_t hollow = state, resume = STATE_DEAD;
-    uint32_t common = s.n ? common_stack(l, &s) : STACK_BOTTOM;
-    if (common > STACK_HOLE) {
-        hollow = cut_state(l, &s, common);
-        begin_closure(l);
-        visit_return(l, common);
-        resume = finish_closure(l);
-    }
+    uint32_t common = STACK_BOTTOM;
+    bool can_be_cut = s.n && common_stack(l, &s, &common);
+    l->near = 0;
+    l->has_few = false;
+    if (can_be_cut) hollow = cut_state(l, &s, common);
+    if (can_be_cut && common > STACK_HOLE) resume = state_after(l, common);
     if (l->status) return;
     l->states[state].hollow = hollow;
     l->states[state].resume = resume;
+    l->states[state].near = l->near;
+    l->states[state].has_few = l->has_few;
+}
+
+uint32_t mica_lazy_above_hole(lazy *l, uint32_t node) {
+    begin_closure(l);
+    if (l->program->nodes[node].kind == NODE_REPEAT)
+        visit_repeat(l, node, REPEAT_MANY, STACK_HOLE);
+    else
+        visit(l, node, STACK_HOLE);
+    return finish_closure(l);
 }
 
 /* ---- moving states ---- */

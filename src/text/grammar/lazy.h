@@ -16,11 +16,19 @@
 enum { STATE_UNKNOWN = 0, STATE_DEAD = 1 };
 enum { STACK_BOTTOM = 0, STACK_HOLE = 1 };
 
+/* Bounds of repeats that are more rounds away are far. A round takes at least one byte. */
+enum { LAZY_NEAR_BYTES = 32 };
+
 /* Flags of a state. */
 enum {
     STATE_ACCEPTS = 1, /* the text may end here */
     STATE_OPEN = 2     /* the hole was popped: what is below may take the next bytes */
 };
+
+/* Counts of a repeat whose bounds are farther away than any token reaches: more rounds may come for
+ * ever, and it may end (MANY) or not (FEW). */
+#define REPEAT_MANY UINT64_MAX
+#define REPEAT_FEW (UINT64_MAX - 1)
 
 typedef struct lazy_frame {
     uint32_t node;
@@ -39,6 +47,8 @@ typedef struct lazy_state {
     uint32_t hollow; /* 0: not looked for yet */
     uint32_t resume; /* the state that popping the hole leads to */
     uint32_t mask;   /* index + 1 into the machine's masks */
+    uint32_t near;   /* the hollow state is right for tokens of at most so many bytes; 0: for all */
+    bool has_few;    /* and may forbid longer ones that the state allows */
 } lazy_state;
 
 typedef struct lazy {
@@ -63,6 +73,8 @@ typedef struct lazy {
     lazy_config *found;
     uint32_t n_found, found_capacity;
     uint8_t found_flags;
+    uint32_t near; /* of the stacks that were cut, as in lazy_state */
+    bool has_few;
     mica_status status; /* why a computation failed; then results mean nothing */
 } lazy;
 
@@ -71,8 +83,10 @@ void mica_lazy_deinit(lazy *l);
 uint32_t mica_lazy_start(lazy *l); /* STATE_UNKNOWN and status: failed */
 /* Computes a transition that is STATE_UNKNOWN; STATE_DEAD and status: failed. */
 uint32_t mica_lazy_compute(lazy *l, uint32_t state, uint32_t class);
-/* Fills hollow and resume of a state. hollow is the state itself where nothing can be cut. */
+/* Fills hollow, resume, near and has_few of a state. hollow is the state itself where nothing can be cut. */
 void mica_lazy_hollow(lazy *l, uint32_t state);
+/* The state of calling the rule at `node`, or of being in round MANY of a repeat, with the hole below. */
+uint32_t mica_lazy_above_hole(lazy *l, uint32_t node);
 /* The same state of another machine of the same program; memo [from->n_frames], zeros at first. */
 uint32_t mica_lazy_import(lazy *l, const lazy *from, uint32_t state, uint32_t *memo);
 size_t mica_lazy_bytes(const lazy *l);

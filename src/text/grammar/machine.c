@@ -35,6 +35,7 @@ void mica_grammar_machine_free(grammar_machine *m) {
     mica_free(m->found_ids);
     mica_free(m->found_roots);
     mica_free(m->cover);
+    mica_free(m->cover_seen);
     mica_free(m);
 }
 
@@ -52,8 +53,10 @@ static mica_status init_machine(grammar_machine *m, const int32_t *end_ids, mica
     m->end_ids = mica_calloc(m->n_end_ids + 1, sizeof(*m->end_ids));
     m->found_ids = mica_calloc(v ? v->all.n_ids + 1 : 1, sizeof(*m->found_ids));
     m->found_roots = mica_calloc(v ? v->all.n_nodes + 1 : 1, sizeof(*m->found_roots));
-    m->cover = mica_calloc(4096 + 1, sizeof(*m->cover));
-    if (!m->end_ids || !m->found_ids || !m->found_roots || !m->cover) return fail_memory(err);
+    m->cover = mica_calloc(MACHINE_MAX_COVER, sizeof(*m->cover));
+    m->cover_seen = mica_calloc(MACHINE_MAX_COVER_STATES, sizeof(*m->cover_seen));
+    if (!m->end_ids || !m->found_ids || !m->found_roots || !m->cover || !m->cover_seen)
+        return fail_memory(err);
     if (m->n_end_ids) memcpy(m->end_ids, end_ids, m->n_end_ids * sizeof(*end_ids));
     mica_status st = mica_lazy_init(&m->lazy, &m->grammar->program, err);
     if (!st) mica_machine_init_edges(m);
@@ -118,6 +121,7 @@ mica_status mica_machine_trim(grammar_machine *m, mica_error *err) {
     mica_free(states);
     mica_lazy_deinit(&m->lazy);
     m->lazy = fresh;
+    m->text_state = STATE_UNKNOWN;
     free_masks(m);
     m->n_flushes++;
     return MICA_OK;

@@ -13,25 +13,17 @@ struct grammar {
 mica_status mica_grammar_from_build(grammar **out, grammar_build *b, uint32_t root,
                                     mica_error *err);
 
-/* What is allowed in a hollow state: the slice's mask or `dense` (or neither), and `ids`, whatever
- * is below the hole. The tokens below the nodes `roots` of the trie end behind the hole: they are
- * walked from the state that popping it leads to. */
-typedef struct token_mask {
-    const vocab_slice *slice;
-    uint64_t *dense;
-    int32_t *ids;
-    uint32_t n_ids;
-    uint32_t *roots;
-    uint32_t n_roots;
-} token_mask;
-
 /* One way on inside a character of plain text. */
 typedef struct plain_edge {
     uint8_t class;
     uint8_t to;
 } plain_edge;
 
-enum { N_PLAIN_STATES = 8 };
+enum {
+    N_PLAIN_STATES = 8,
+    MACHINE_MAX_COVER = 4096,
+    MACHINE_MAX_COVER_STATES = 1 << 20 /* states beyond have no slices */
+};
 
 struct grammar_machine {
     const grammar *grammar;
@@ -52,7 +44,9 @@ struct grammar_machine {
     int32_t *found_ids;
     uint32_t *found_roots;
     uint32_t n_found_ids, n_found_roots;
-    uint32_t *cover; /* states of plain text still to look at, see masks.c */
+    uint32_t *cover; /* see masks.c */
+    uint8_t *cover_seen;
+    uint32_t text_state; /* inside a string without constraints; 0: not looked for yet */
 };
 
 struct grammar_matcher {
@@ -62,14 +56,16 @@ struct grammar_matcher {
     grammar_matcher *next, **link; /* in the machine's list */
 };
 
-/* The mask of a hollow state, made when first wanted. */
-mica_status mica_machine_mask(grammar_machine *m, uint32_t hollow, uint32_t *index,
+/* The mask of a hollow state, made when first wanted; the machine's or the vocabulary's. */
+mica_status mica_machine_mask(grammar_machine *m, uint32_t hollow, const token_mask **out,
                               mica_error *err);
 /* Sets the bits of all tokens that are allowed in `state`; mask [m->n_words]. */
 mica_status mica_machine_fill(grammar_machine *m, uint32_t state, uint64_t *mask, mica_error *err);
 /* For mica_machine_mask: the edges of plain text in the classes of the grammar. */
 void mica_machine_init_edges(grammar_machine *m);
 void mica_token_mask_deinit(token_mask *t);
+/* Makes v->text, which needs all else of the vocabulary. */
+mica_status mica_vocab_make_text(grammar_vocab *v, mica_error *err);
 /* Makes everything anew with only the states of matchers when too much has piled up. */
 mica_status mica_machine_trim(grammar_machine *m, mica_error *err);
 

@@ -59,29 +59,31 @@ void mica_machine_init_edges(grammar_machine *m) {
     }
 }
 
-enum { MAX_COVER = 4096 };
-
 /* A breadth-first search over pairs (state, place in a character): `cover` holds them as
- * state * 8 + place, those of one length in characters after the other. */
+ * state * 8 + place, those of one length in characters after the other; `cover_seen` has a bit for
+ * each place of each state. */
 typedef struct cover_search {
     grammar_machine *m;
-    uint32_t n;
-    uint32_t n_later; /* pairs at the end of `cover` that belong to the next length */
-    uint32_t later[64];
+    uint32_t n;       /* pairs in `cover` */
+    uint32_t n_later; /* pairs of the next length, stored from the other end */
 } cover_search;
 
-static bool was_seen(const cover_search *c, uint32_t pair) {
-    for (uint32_t i = c->n; i-- > 0;) {
-        if (c->m->cover[i] == pair) return true;
-    }
-    for (uint32_t i = 0; i < c->n_later; i++) {
-        if (c->later[i] == pair) return true;
-    }
-    return false;
+/* Remembers the pair; false: it was there before, or there is no more room. */
+static bool mark_pair(cover_search *c, uint32_t pair) {
+    grammar_machine *m = c->m;
+    uint8_t bit = (uint8_t)(1 << (pair & 7));
+    if (m->cover_seen[pair >> 3] & bit) return false;
+    m->cover_seen[pair >> 3] |= bit;
+    return true;
 }
 
-/* Follows all edges of a pair. False: plain text does not fit, or too many pairs. */
-static bool follow_pair(cover_search *c, uint32_t pair) {
+/* What plain text an edge leads into; it counts how many fit and how many do not. */
+typedef struct edge_count {
+    bool has_alive, has_dead;
+} edge_count;
+
+/* Follows all edges of a pair. False: too many pairs. */
+static bool follow_pair(cover_search *c, uint32_t pair, edge_count *count) {
     grammar_machine *m = c->m;
     uint32_t state = pair >> 3, place = pair & 7;
     for (uint32_t i = 0; i < m->n_edges[place]; i++) {
@@ -89,42 +91,65 @@ static bool follow_pair(cover_search *c, uint32_t pair) {
         size_t at = (size_t)state * m->lazy.n_classes + edge.class;
         uint32_t to = m->lazy.next[at];
         if (!to) to = mica_lazy_compute(&m->lazy, state, edge.class);
-        if (!m->lazy.states[to].n) return false;
+        bool is_dead = !m->lazy.states[to].n;
+        *(is_dead ? &count->has_dead : &count->has_alive) = true;
+        if (is_dead) continue;
         uint32_t next = to << 3 | edge.to;
-        if (was_seen(c, next)) continue;
-        if (edge.to ? c->n == MAX_COVER : c->n_later == 64) return false;
+        if (to >= MACHINE_MAX_COVER_STATES || c->n + c->n_later == MACHINE_MAX_COVER) return false;
+        if (!mark_pair(c, next)) continue;
         if (edge.to)
             m->cover[c->n++] = next;
         else
-            c->later[c->n_later++] = next;
+            m->cover[MACHINE_MAX_COVER - ++c->n_later] = next;
     }
-    return true;
+    return !(count->has_dead && count->has_alive);
 }
 
-/* How many characters of plain text fit, whatever they are; SLICE_NO_LIMIT: any number. */
-static uint32_t count_cover(grammar_machine *m, uint32_t state) {
-    cover_search c = {.m = m, .n = 1};
-    uint32_t max_chars = m->vocab->slices[1].max_chars, i = 0;
-    m->cover[0] = state << 3;
-    for (uint32_t n_chars = 0; n_chars < max_chars; n_chars++) {
-        for (; i < c.n; i++) {
-            if (!follow_pair(&c, m->cover[i])) return n_chars;
+/* How many characters of plain text fit, whatever they are. *is_exact: none fits behind those. */
+static uint32_t search_cover(cover_search *c, bool *is_exact) {
+    grammar_machine *m = c->m;
+    uint32_t i = 0;
+    *is_exact = false;
+    for (uint32_t n_chars = 0; n_chars < SLICE_MAX_CHARS; n_chars++) {
+        edge_count count = {0};
+        for (; i < c->n; i++) {
+            if (!follow_pair(c, m->cover[i], &count)) return n_chars;
         }
-        if (!c.n_later) return SLICE_NO_LIMIT;
-        if (c.n + c.n_later > MAX_COVER) return n_chars;
-        memcpy(m->cover + c.n, c.later, c.n_later * sizeof(*c.later));
-        c.n += c.n_later;
-        c.n_later = 0;
+        *is_exact = count.has_dead;
+        if (*is_exact) return n_chars;
+        if (!c->n_later) return SLICE_NO_LIMIT;
+        for (; c->n_later > 0; c->n_later--) {
+            m->cover[c->n++] = m->cover[MACHINE_MAX_COVER - c->n_later];
+        }
     }
-    return max_chars;
+    return SLICE_MAX_CHARS;
 }
 
-static const vocab_slice *find_slice(grammar_machine *m, uint32_t state) {
-    uint32_t n_chars = count_cover(m, state);
-    for (int i = 0; i < N_SLICES; i++) {
-        if (m->vocab->slices[i].max_chars <= n_chars) return &m->vocab->slices[i];
+static uint32_t count_cover(grammar_machine *m, uint32_t state, bool *is_exact) {
+    cover_search c = {.m = m};
+    *is_exact = false;
+    if (state >= MACHINE_MAX_COVER_STATES) return 0;
+    mark_pair(&c, state << 3);
+    m->cover[c.n++] = state << 3;
+    uint32_t n_chars = search_cover(&c, is_exact);
+    for (uint32_t i = 0; i < c.n; i++) {
+        m->cover_seen[m->cover[i] >> 3] = 0;
     }
-    return NULL;
+    for (uint32_t i = 1; i <= c.n_later; i++) {
+        m->cover_seen[m->cover[MACHINE_MAX_COVER - i] >> 3] = 0;
+    }
+    return n_chars;
+}
+
+/* The slice that holds in a state, and the trie of the tokens that must be walked. */
+static void find_slice(grammar_machine *m, uint32_t state, token_mask *t) {
+    const grammar_vocab *v = m->vocab;
+    bool is_exact;
+    uint32_t n_chars = count_cover(m, state, &is_exact);
+    t->trie = &v->all;
+    if (n_chars < SLICE_MAX_CHARS && !(is_exact && n_chars)) return;
+    t->base = v->slices[n_chars];
+    t->trie = n_chars == SLICE_MAX_CHARS && !is_exact ? &v->not_short : &v->not_plain;
 }
 
 /* ---- walks ---- */
@@ -192,7 +217,7 @@ static mica_status store_found(grammar_machine *m, token_mask *t, mica_error *er
     size_t ids_bytes = m->n_found_ids * sizeof(*t->ids);
     size_t roots_bytes = m->n_found_roots * sizeof(*t->roots);
     size_t dense_bytes = m->n_words * sizeof(*t->dense);
-    if (!t->slice && ids_bytes > dense_bytes) {
+    if (!t->base && ids_bytes > dense_bytes) {
         t->dense = mica_calloc(m->n_words, sizeof(*t->dense));
         if (t->dense) set_ids(t->dense, m->found_ids, m->n_found_ids);
         m->mask_bytes += dense_bytes;
@@ -207,7 +232,34 @@ static mica_status store_found(grammar_machine *m, token_mask *t, mica_error *er
     return t->roots && (t->dense || t->ids) ? MICA_OK : fail_memory(err);
 }
 
+/* Whether a hollow state is the inside of a JSON string without constraints, or of one whose length
+ * is far from its bounds: then the mask is known. */
+static bool is_text(grammar_machine *m, uint32_t hollow) {
+    lazy *l = &m->lazy;
+    const program *p = l->program;
+    if (!m->vocab->has_text) return false;
+    if (!m->text_state) {
+        uint32_t start = p->string_start ? mica_lazy_above_hole(l, p->string_start) : STATE_DEAD;
+        m->text_state = lazy_step(l, start, '"');
+    }
+    if (hollow == m->text_state) return true;
+    const lazy_state s = l->states[hollow];
+    for (uint32_t i = 0; i < s.n; i++) {
+        const lazy_frame *f = &l->frames[l->configs[s.first + i].stack];
+        if (f->parent != STACK_HOLE || f->count != REPEAT_MANY || !p->nodes[f->node].is_plain)
+            continue;
+        return mica_lazy_above_hole(l, f->node) == hollow;
+    }
+    return false;
+}
+
+#define MASK_OF_TEXT UINT32_MAX
+
 static mica_status make_mask(grammar_machine *m, uint32_t hollow, mica_error *err) {
+    if (is_text(m, hollow)) {
+        m->lazy.states[hollow].mask = MASK_OF_TEXT;
+        return MICA_OK;
+    }
     if (m->n_masks == m->masks_capacity) {
         uint32_t capacity = m->masks_capacity ? 2 * m->masks_capacity : 32;
         void *grown = mica_realloc(m->masks, capacity * sizeof(*m->masks));
@@ -215,8 +267,9 @@ static mica_status make_mask(grammar_machine *m, uint32_t hollow, mica_error *er
         m->masks = grown;
         m->masks_capacity = capacity;
     }
-    token_mask t = {.slice = find_slice(m, hollow)};
-    walk_hollow(m, t.slice ? &t.slice->rest : &m->vocab->all, hollow);
+    token_mask t = {0};
+    find_slice(m, hollow, &t);
+    walk_hollow(m, t.trie, hollow);
     mica_status st = mica_lazy_check(&m->lazy, err);
     if (!st) st = store_found(m, &t, err);
     if (st) {
@@ -228,11 +281,31 @@ static mica_status make_mask(grammar_machine *m, uint32_t hollow, mica_error *er
     return MICA_OK;
 }
 
-mica_status mica_machine_mask(grammar_machine *m, uint32_t hollow, uint32_t *index,
+mica_status mica_machine_mask(grammar_machine *m, uint32_t hollow, const token_mask **out,
                               mica_error *err) {
     mica_status st = m->lazy.states[hollow].mask ? MICA_OK : make_mask(m, hollow, err);
-    if (!st) *index = m->lazy.states[hollow].mask - 1;
-    return st;
+    if (st) return st;
+    uint32_t mask = m->lazy.states[hollow].mask;
+    *out = mask == MASK_OF_TEXT ? &m->vocab->text : &m->masks[mask - 1];
+    return MICA_OK;
+}
+
+/* Long tokens may reach a bound that the hollow state does not have. */
+static void redo_far(grammar_machine *m, uint32_t state, uint64_t *mask) {
+    lazy *l = &m->lazy;
+    const lazy_state s = l->states[state];
+    for (uint32_t i = 0; i < m->vocab->n_far_ids; i++) {
+        int32_t id = m->vocab->far_ids[i];
+        uint64_t bit = UINT64_C(1) << (id & 63);
+        size_t n;
+        const char *bytes = vocab_bytes(m->vocab, id, &n);
+        if (n <= s.near || (!s.has_few && !(mask[id >> 6] & bit))) continue;
+        uint32_t to = state;
+        for (size_t k = 0; k < n && to != STATE_DEAD; k++) {
+            to = lazy_step(l, to, (uint8_t)bytes[k]);
+        }
+        mask[id >> 6] = to == STATE_DEAD ? mask[id >> 6] & ~bit : mask[id >> 6] | bit;
+    }
 }
 
 mica_status mica_machine_fill(grammar_machine *m, uint32_t state, uint64_t *mask,
@@ -240,19 +313,47 @@ mica_status mica_machine_fill(grammar_machine *m, uint32_t state, uint64_t *mask
     lazy *l = &m->lazy;
     if (!l->states[state].hollow) mica_lazy_hollow(l, state);
     mica_status st = mica_lazy_check(l, err);
-    uint32_t index;
-    if (st || (st = mica_machine_mask(m, l->states[state].hollow, &index, err))) return st;
-    const token_mask *t = &m->masks[index];
-    const uint64_t *base = t->slice ? t->slice->mask : t->dense;
+    const token_mask *t;
+    if (st || (st = mica_machine_mask(m, l->states[state].hollow, &t, err))) return st;
+    const uint64_t *base = t->base ? t->base : t->dense;
     if (base)
         memcpy(mask, base, m->n_words * sizeof(*mask));
     else
         memset(mask, 0, m->n_words * sizeof(*mask));
     set_ids(mask, t->ids, t->n_ids);
-    const token_trie *trie = t->slice ? &t->slice->rest : &m->vocab->all;
     uint32_t resume = l->states[state].resume;
     for (uint32_t i = 0; i < t->n_roots; i++) {
-        walk_below(m, trie, t->roots[i], resume, mask);
+        walk_below(m, t->trie, t->roots[i], resume, mask);
     }
+    if (l->states[state].near) redo_far(m, state, mask);
     return mica_lazy_check(l, err);
+}
+
+/* ---- the text of strings ---- */
+
+/* Takes the mask of the state inside a string from a small grammar. */
+mica_status mica_vocab_make_text(grammar_vocab *v, mica_error *err) {
+    static const char schema[] = "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}";
+    const schema_options options = {.is_compact = true};
+    grammar *g = NULL;
+    grammar_machine *m = NULL;
+    bool is_string = false;
+    mica_status st =
+        mica_grammar_compile_schema_text(&g, schema, sizeof(schema) - 1, &options, err);
+    if (!st) st = mica_grammar_machine_new(&m, g, v, NULL, 0, err);
+    if (!st) {
+        uint32_t start = mica_lazy_above_hole(&m->lazy, g->program.string_start);
+        uint32_t inside = lazy_step(&m->lazy, start, '"');
+        is_string = inside != STATE_DEAD;
+        const token_mask *t;
+        st = mica_machine_mask(m, inside, &t, err);
+    }
+    if (!st && is_string && m->n_masks == 1) {
+        v->text = m->masks[0];
+        v->has_text = true;
+        m->n_masks = 0; /* its arrays are the vocabulary's now */
+    }
+    mica_grammar_machine_free(m);
+    mica_grammar_free(g);
+    return st;
 }

@@ -160,6 +160,12 @@ static uint32_t emit_copies(emitter *e, const expr *x, uint32_t next) {
     return at;
 }
 
+/* Whether the node takes a quote and returns. */
+static bool ends_string(const emitter *e, uint32_t node) {
+    const program_node *n = &e->p->nodes[node];
+    return n->kind == NODE_SET && n->b == NODE_OF_RETURN && e->set_of['"'] == n->a + 1;
+}
+
 static uint32_t emit_repeat(emitter *e, const expr *x, uint32_t next) {
     const expr *body = x->items[0];
     if (!mica_expr_is_productive(e->facts, body)) return x->min ? NODE_OF_FAIL : next;
@@ -169,6 +175,7 @@ static uint32_t emit_repeat(emitter *e, const expr *x, uint32_t next) {
     uint32_t start = emit(e, body, NODE_OF_RETURN);
     return add_node(e, (program_node){.kind = NODE_REPEAT,
                                       .is_text = !calls_rules(e->b, body),
+                                      .is_plain = body == e->b->plain_char && ends_string(e, next),
                                       .a = start,
                                       .b = next,
                                       .min = x->min,
@@ -367,6 +374,9 @@ static void emit_all(emitter *e, uint32_t root) {
         uint32_t start = emit(e, e->b->rules[rule].body, NODE_OF_RETURN);
         if (!e->status) e->p->nodes[e->rule_start[rule] - 1].a = start;
     }
+    uint32_t string_rule = e->b->string_rule;
+    if (string_rule && e->rule_start[string_rule - 1])
+        e->p->string_start = e->rule_start[string_rule - 1] - 1;
 }
 
 mica_status mica_program_build(program *out, grammar_build *b, uint32_t root, mica_error *err) {

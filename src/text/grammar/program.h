@@ -22,7 +22,8 @@ typedef enum node_kind {
 
 typedef struct program_node {
     node_kind kind;
-    bool is_text; /* of a repeat: no rule is called in its body */
+    bool is_text;  /* of a repeat: no rule is called in its body */
+    bool is_plain; /* of a repeat: characters of a JSON string, then a quote and RETURN */
     uint32_t a, b;
     uint32_t min, max;
 } program_node;
@@ -49,6 +50,7 @@ typedef struct program {
     uint32_t *entries;
     uint32_t n_entries;
     uint32_t start;
+    uint32_t string_start; /* of the rule of JSON strings without constraints; 0: there is none */
     uint32_t n_classes;
     uint8_t class_of[256];
     uint8_t byte_of[256]; /* of each class, one byte */

@@ -42,10 +42,7 @@ typedef struct schema_compiler {
     schema_memo *memos;
     size_t n_memos, memos_capacity;
     int nested, depth;
-    const expr *space;  /* white space between tokens */
-    const expr *plain;  /* one character of a string, spelled in any way */
-    const expr *string; /* a whole string without constraints */
-    uint32_t string_rule;
+    const expr *space; /* white space between tokens */
     mica_error *err;
 } schema_compiler;
 

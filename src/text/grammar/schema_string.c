@@ -49,12 +49,12 @@ static bool add_raw(grammar_build *b, char_set *raw) {
 static const expr *plain_char(schema_compiler *c) {
     grammar_build *b = c->b;
     char_set raw = {0};
-    if (c->plain) return c->plain;
+    if (b->plain_char) return b->plain_char;
     if (!add_raw(b, &raw)) return NULL;
     const expr *escaped = mica_expr_alt2(b, one_of(b, "\"\\/bfnrt"), unicode_escape(b));
-    c->plain = mica_expr_alt2(b, mica_chars_expr(b, &raw),
-                              mica_expr_seq2(b, mica_expr_text(b, "\\"), escaped));
-    return c->plain;
+    b->plain_char = mica_expr_alt2(b, mica_chars_expr(b, &raw),
+                                   mica_expr_seq2(b, mica_expr_text(b, "\\"), escaped));
+    return b->plain_char;
 }
 
 static const expr *quoted(grammar_build *b, const expr *e) {
@@ -63,11 +63,15 @@ static const expr *quoted(grammar_build *b, const expr *e) {
 
 /* The rule of all strings without constraints. */
 static const expr *any_string(schema_compiler *c) {
-    if (c->string) return mica_expr_rule(c->b, c->string_rule);
-    if (!mica_build_rule(c->b, "string", 6, &c->string_rule)) return NULL;
-    c->string = quoted(c->b, mica_expr_repeat(c->b, plain_char(c), 0, EXPR_UNBOUNDED));
-    c->b->rules[c->string_rule].body = c->string;
-    return c->string ? mica_expr_rule(c->b, c->string_rule) : NULL;
+    grammar_build *b = c->b;
+    uint32_t rule;
+    if (!b->string_rule) {
+        const expr *body = quoted(b, mica_expr_repeat(b, plain_char(c), 0, EXPR_UNBOUNDED));
+        if (!body || !mica_build_rule(b, "string", 6, &rule)) return NULL;
+        b->rules[rule].body = body;
+        b->string_rule = rule + 1;
+    }
+    return mica_expr_rule(b, b->string_rule - 1);
 }
 
 /* ---- constraints ---- */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "text/grammar/expr.h"
+#include "text/grammar/machine.h"
 #include "text/tokenizer/impl.h"
 
 static mica_status fail_memory(mica_error *err) {
@@ -144,26 +144,42 @@ static uint32_t count_plain_chars(const char *s, size_t n) {
     return n_chars;
 }
 
-static mica_status slice_init(vocab_slice *s, const grammar_vocab *v, uint32_t max_chars,
-                              mica_error *err) {
-    s->max_chars = max_chars;
-    s->mask = mica_calloc(GRAMMAR_MASK_WORDS(v->n_ids) + 1, sizeof(*s->mask));
-    int32_t *ids = mica_calloc(v->all.n_ids + 1, sizeof(*ids));
-    size_t n = 0;
-    if (!s->mask || !ids) {
-        mica_free(ids);
-        return fail_memory(err);
+static mica_status alloc_masks(grammar_vocab *v, mica_error *err) {
+    v->far_ids = mica_calloc(v->n_ids + 1, sizeof(*v->far_ids));
+    for (int i = 0; i < N_SLICES; i++) {
+        v->slices[i] = mica_calloc(GRAMMAR_MASK_WORDS(v->n_ids) + 1, sizeof(**v->slices));
+        if (!v->slices[i]) return fail_memory(err);
     }
+    return v->far_ids ? MICA_OK : fail_memory(err);
+}
+
+static void set_bit(uint64_t *mask, int32_t id) { mask[id >> 6] |= UINT64_C(1) << (id & 63); }
+
+static void fill_masks(grammar_vocab *v) {
     for (uint32_t i = 0; i < v->all.n_ids; i++) {
         int32_t id = v->all.ids[i];
         size_t length;
         const char *bytes = vocab_bytes(v, id, &length);
-        if (count_plain_chars(bytes, length) <= max_chars)
-            s->mask[id >> 6] |= UINT64_C(1) << (id & 63);
-        else
-            ids[n++] = id;
+        uint32_t n_chars = count_plain_chars(bytes, length);
+        for (uint32_t k = n_chars; k < SLICE_NO_LIMIT; k++) {
+            set_bit(v->slices[k], id);
+        }
+        if (n_chars != UINT32_MAX) set_bit(v->slices[SLICE_NO_LIMIT], id);
+        if (length > LAZY_NEAR_BYTES) v->far_ids[v->n_far_ids++] = id;
     }
-    return trie_init(&s->rest, v, ids, n, err);
+}
+
+/* The tokens that are not in a slice. */
+static mica_status part_init(token_trie *t, const grammar_vocab *v, const uint64_t *slice,
+                             mica_error *err) {
+    int32_t *ids = mica_calloc(v->all.n_ids + 1, sizeof(*ids));
+    size_t n = 0;
+    if (!ids) return fail_memory(err);
+    for (uint32_t i = 0; i < v->all.n_ids; i++) {
+        int32_t id = v->all.ids[i];
+        if (!(slice[id >> 6] >> (id & 63) & 1)) ids[n++] = id;
+    }
+    return trie_init(t, v, ids, n, err);
 }
 
 /* ---- vocabularies ---- */
@@ -171,10 +187,13 @@ static mica_status slice_init(vocab_slice *s, const grammar_vocab *v, uint32_t m
 void mica_grammar_vocab_free(grammar_vocab *v) {
     if (!v) return;
     trie_deinit(&v->all);
+    trie_deinit(&v->not_plain);
+    trie_deinit(&v->not_short);
     for (int i = 0; i < N_SLICES; i++) {
-        mica_free(v->slices[i].mask);
-        trie_deinit(&v->slices[i].rest);
+        mica_free(v->slices[i]);
     }
+    mica_free(v->far_ids);
+    mica_token_mask_deinit(&v->text);
     mica_free(v->blob);
     mica_free(v->off);
     mica_free(v);
@@ -183,7 +202,6 @@ void mica_grammar_vocab_free(grammar_vocab *v) {
 size_t mica_grammar_vocab_size(const grammar_vocab *v) { return v->n_ids; }
 
 static mica_status build_tries(grammar_vocab *v, mica_error *err) {
-    static const uint32_t max_chars[N_SLICES] = {SLICE_NO_LIMIT, 24, 12, 6};
     int32_t *ids = mica_calloc(v->n_ids + 1, sizeof(*ids));
     int32_t *scratch = mica_calloc(v->n_ids + 1, sizeof(*scratch));
     size_t n = 0;
@@ -197,10 +215,12 @@ static mica_status build_tries(grammar_vocab *v, mica_error *err) {
         return fail_memory(err);
     }
     mica_status st = trie_init(&v->all, v, ids, n, err);
-    for (int i = 0; i < N_SLICES && !st; i++) {
-        st = slice_init(&v->slices[i], v, max_chars[i], err);
-    }
-    return st;
+    if (!st) st = alloc_masks(v, err);
+    if (st) return st;
+    fill_masks(v);
+    st = part_init(&v->not_plain, v, v->slices[SLICE_NO_LIMIT], err);
+    if (!st) st = part_init(&v->not_short, v, v->slices[SLICE_MAX_CHARS], err);
+    return st ? st : mica_vocab_make_text(v, err);
 }
 
 static mica_status new_vocab(grammar_vocab **out, size_t n_ids, mica_error *err) {

@@ -1,18 +1,24 @@
 /* token_trie.h: token bytes as a trie in preorder, and slices of a vocabulary.
  *
  * A walk goes through the array from left to right and jumps over the subtree of a byte that does
- * not fit. A slice is the set of tokens that are plain JSON string text (whole characters, no quote,
- * no backslash, no control) of at most so many characters, as a mask, with a trie of the tokens that
- * are not in it: where all plain text is allowed the mask answers for most of the vocabulary.
+ * not fit. Plain tokens are those that are text of JSON strings as they are: whole characters, no
+ * quote, no backslash, no control. A slice is the mask of the plain tokens of at most so many
+ * characters: where all such text is allowed it answers for most of the vocabulary, and only the
+ * other tokens are walked.
  */
 #ifndef MICA_TEXT_GRAMMAR_TOKEN_TRIE_H
 #define MICA_TEXT_GRAMMAR_TOKEN_TRIE_H
 
 #include "text/grammar/grammar.h"
 
-#include <stdbool.h>
 
-enum { TRIE_MAX_DEPTH = 1024, N_SLICES = 4, SLICE_NO_LIMIT = 1 << 20 };
+
+enum {
+    TRIE_MAX_DEPTH = 1024,
+    SLICE_MAX_CHARS = 24, /* slices 0 to this many characters, and one without limit */
+    SLICE_NO_LIMIT,
+    N_SLICES
+};
 
 typedef struct trie_node {
     uint32_t skip;  /* the first node that is not below this one */
@@ -29,18 +35,31 @@ typedef struct token_trie {
     uint32_t n_ids;
 } token_trie;
 
-typedef struct vocab_slice {
-    uint32_t max_chars;
-    uint64_t *mask;
-    token_trie rest;
-} vocab_slice;
+/* What is allowed in a hollow state: the slice `base` or `dense` (or neither), and `ids`, whatever is
+ * below the hole. The tokens below the nodes `roots` of the trie end behind the hole: they are walked
+ * from the state that popping it leads to. */
+typedef struct token_mask {
+    const token_trie *trie;
+    const uint64_t *base;
+    uint64_t *dense;
+    int32_t *ids;
+    uint32_t n_ids;
+    uint32_t *roots;
+    uint32_t n_roots;
+} token_mask;
 
 struct grammar_vocab {
     size_t n_ids; /* highest id + 1 */
     char *blob;
     uint32_t *off; /* [n_ids + 1]: bytes of an id; none: never allowed */
     token_trie all;
-    vocab_slice slices[N_SLICES]; /* falling max_chars; the first without limit */
+    uint64_t *slices[N_SLICES];
+    token_trie not_plain; /* what is in no slice */
+    token_trie not_short; /* that, and plain tokens of more than SLICE_MAX_CHARS */
+    int32_t *far_ids;     /* of tokens of more than LAZY_NEAR_BYTES bytes */
+    uint32_t n_far_ids;
+    token_mask text;      /* inside a JSON string without constraints */
+    bool has_text;
 };
 
 static inline const char *vocab_bytes(const grammar_vocab *v, int32_t id, size_t *n) {
