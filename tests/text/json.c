@@ -126,11 +126,15 @@ static void test_refused_parts(void **state) {
         const char *parts, *message;
         mica_status code;
     } rows[] = {
-        {"\"normalizer\":{\"type\":\"Precompiled\"},", "\"Precompiled\"", MICA_E_UNSUPPORTED},
-        {"\"normalizer\":{\"type\":\"BertNormalizer\"},", "\"BertNormalizer\"", MICA_E_UNSUPPORTED},
+        {"\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"},",
+         "precompiled_charsmap has 3 bytes", MICA_E_FORMAT},
+        {"\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"/wAAAAAA\"},",
+         "table of 255 bytes", MICA_E_FORMAT},
+        {"\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"A!AA\"},", "base64",
+         MICA_E_FORMAT},
         {"\"normalizer\":{\"type\":\"Sequence\"},", "normalizers", MICA_E_FORMAT},
         {"\"normalizer\":{\"type\":\"Prepend\"},", "\"prepend\"", MICA_E_FORMAT},
-        {"\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"},", "UnicodeScripts", MICA_E_UNSUPPORTED},
+        {"\"pre_tokenizer\":{\"type\":\"Scripts\"},", "\"Scripts\"", MICA_E_UNSUPPORTED},
         {"\"pre_tokenizer\":{\"type\":\"Split\"},", "pattern", MICA_E_FORMAT},
         {"\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"x\"},\"behavior\":"
          "\"Cut\"},",
@@ -143,7 +147,11 @@ static void test_refused_parts(void **state) {
         {"\"post_processor\":{\"type\":\"Odd\"},", "\"Odd\"", MICA_E_UNSUPPORTED},
         {"\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"x\",99],\"sep\":[\"y\",0]},",
          "\"cls\"", MICA_E_FORMAT},
-        {"\"decoder\":{\"type\":\"CTC\"},", "\"CTC\"", MICA_E_UNSUPPORTED},
+        {"\"decoder\":{\"type\":\"CTC\",\"pad_token\":\"\"},", "CTC with an empty",
+         MICA_E_UNSUPPORTED},
+        {"\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"CTC\"},"
+         "{\"type\":\"WordPiece\"}]},",
+         "\"WordPiece\" is not supported behind CTC", MICA_E_UNSUPPORTED},
         {"\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":"
          "\"Replace\"}]},",
          "\"Replace\"", MICA_E_UNSUPPORTED},
@@ -169,8 +177,14 @@ static void test_refused_files(void **state) {
         {"[]", "object", MICA_E_FORMAT},
         {"{}", "model", MICA_E_FORMAT},
         {"{\"version\":\"2.0\"}", "version", MICA_E_UNSUPPORTED},
-        {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{}}}", "\"WordPiece\"", MICA_E_UNSUPPORTED},
-        {"{\"model\":{\"vocab\":[[\"a\",0.0]]}}", "Unigram", MICA_E_UNSUPPORTED},
+        {"{\"model\":{\"type\":\"Word\",\"vocab\":{}}}", "\"Word\"", MICA_E_UNSUPPORTED},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":[[\"a\",0.0]]}}", "\"BPE\" is no object",
+         MICA_E_FORMAT},
+        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":{\"a\":0}}}", "is no list", MICA_E_FORMAT},
+        {"{\"model\":{\"vocab\":[[\"a\",0.0]],\"unk_id\":1}}", "\"unk_id\"", MICA_E_FORMAT},
+        {"{\"model\":{\"vocab\":[[\"a\",\"b\"]]}}", "score", MICA_E_FORMAT},
+        {"{\"model\":{\"vocab\":[[\"a\",1,2]]}}", "no pair", MICA_E_FORMAT},
+        {"{\"model\":{\"vocab\":[\"a\"]}}", "no pair", MICA_E_FORMAT},
         {"{\"model\":{\"vocab\":{\"a\":0}}}", "merges", MICA_E_FORMAT},
         {"{\"model\":{\"vocab\":{},\"merges\":[]}}", "empty", MICA_E_FORMAT},
         {"{\"model\":{\"vocab\":{\"a\":-1},\"merges\":[]}}", "whole number", MICA_E_FORMAT},

@@ -9,6 +9,7 @@ tokens added and parsed, its ids with neither, and the text of the first ids, sp
 and skipped.
 """
 
+import base64
 import json
 import sys
 from pathlib import Path
@@ -183,6 +184,93 @@ def cases():
     yield {"model": bpe(["a b</w>", "a b", "ab c</w>", "c d</w>"], suffixed, end_of_word_suffix="</w>"), "texts": texts, "pre_tokenizer": {"type": "WhitespaceSplit"}}
     hashed = {c: i for i, c in enumerate(["<unk>", *"abcd", "##a", "##b", "##c", "##d", "ab", "##cd", "abcd", "##bc"])}
     yield {"model": bpe(["a ##b", "##c ##d", "ab ##cd", "##b ##c"], hashed, continuing_subword_prefix="##"), "texts": texts, "pre_tokenizer": {"type": "WhitespaceSplit"}}
+
+
+    yield from other_models()
+
+
+def charsmap(pairs):
+    """A precompiled_charsmap as SentencePiece's files hold it: a XOR double array and the texts."""
+    texts, units, tree = b"", {0: 0}, {}
+    for key, value in pairs:
+        node = tree
+        for byte in key.encode():
+            node = node.setdefault(byte, {})
+        node[None] = len(texts)
+        texts += value.encode() + b"\0"
+    def place(node):
+        base = next(b for b in range(1, 1 << 20) if all((b ^ (c or 0)) not in units for c in (None, *node)))
+        units[base] = 1 << 31 | node.get(None, 0)
+        for byte in node:
+            if byte is not None:
+                units[base ^ byte] = None
+        for byte, child in node.items():
+            if byte is not None:
+                units[base ^ byte] = (base ^ byte ^ place(child)) << 10 | (None in child) << 8 | byte
+        return base
+    units[0] = place(tree) << 10
+    table = b"".join(units.get(i, 0).to_bytes(4, "little") for i in range((max(units) | 255) + 1))
+    return base64.b64encode(len(table).to_bytes(4, "little") + table + texts).decode()
+
+
+def other_models():
+    """Unigram, WordPiece, WordLevel and the steps that come with them."""
+    for clean in (False, True):
+        for chinese in (False, True):
+            for accents in (None, False, True):
+                for lower in (False, True):
+                    yield {"normalizer": {"type": "BertNormalizer", "clean_text": clean, "handle_chinese_chars": chinese, "strip_accents": accents, "lowercase": lower},
+                           "pre_tokenizer": metaspace(prepend_scheme="first")}
+    yield {"pre_tokenizer": {"type": "BertPreTokenizer"}}
+    yield {"pre_tokenizer": {"type": "UnicodeScripts"}}
+    scripts = ["a,b かなカナー漢字ｱ", "  a", "абв abc αβγ", "\u0301a\u0301", "ا،ب", "x\u0378y \ue000 z", "한국어 ไทย हिन्दी", "1 ²x", "ー", "\u0378\u0378 a", "𐀀𝒜a"]
+    yield {"pre_tokenizer": {"type": "UnicodeScripts"}, "texts": scripts}
+    maps = [("ﬁ", "fi"), ("①", "1"), ("Ａ", "A"), ("\u00a0", " "), ("\u3000", " "), ("\u0007", ""), ("a\u0301", "á"), ("\r", " "), ("e", "E"), ("e\u0301", "Ë"), ("ァ", "xyz"), ("\u200d", "")]
+    for pairs in (maps, maps[:4]):
+        precompiled = {"type": "Precompiled", "precompiled_charsmap": charsmap(pairs)}
+        texts = [*TEXTS, "\u0007\u0007 a", "\u0007a", "a\u0301\u0302e\u0301\u0301", "\r\n\r", "ァァ①ﬁ", "e\u0301\u0327\u0301\u0301"]
+        for scheme in ("always", "first"):
+            yield {"normalizer": precompiled, "pre_tokenizer": metaspace(prepend_scheme=scheme), "texts": texts}
+        yield {"normalizer": {"type": "Sequence", "normalizers": [precompiled, replace(regex(" {2,}"), " ")]}, "texts": texts}
+    # Unigram.
+    pieces = [["<unk>", 0.0], ["▁", -2.0], ["▁a", -3.1], ["a", -2.5], ["b", -2.5], ["ab", -4.0], ["▁ab", -4.9], ["abc", -7.2], ["c", -3.0], ["bc", -5.1],
+              ["é", -4.0], ["aa", -4.9], ["aaa", -7.4], ["<0xC3>", -9.0], ["<0xA9>", -9.0], ["<0x21>", -9.0], ["d", -3.0], ["cd", -6.0], ["dup", -1.0], ["dup", -2.0], ["", -1.0]]
+    texts = ["abc", "a b  ab abcabc", "aaaaaaa", "abxyc", "xy", "é!é?", "x!y", "!", "dup", "<unk>", "a<unk>x", "", " ", "abcd abcabcd", "🙂", "\u00e9\u0301"]
+    space = metaspace()
+    for fallback in (False, True):
+        for pre in (None, space):
+            yield {"model": {"type": "Unigram", "unk_id": 0, "vocab": pieces, "byte_fallback": fallback}, "pre_tokenizer": pre, "decoder": space, "texts": texts}
+    yield {"model": {"type": "Unigram", "unk_id": 0, "vocab": [[p, 1.5 + s] for p, s in pieces], "byte_fallback": False}, "texts": texts}
+    ascii_texts = ["abc", "aab", "cabd", "", "dcba"]
+    yield {"model": {"type": "Unigram", "unk_id": None, "vocab": pieces[1:], "byte_fallback": False}, "texts": ascii_texts}
+    yield {"model": {"type": "Unigram", "unk_id": 3, "vocab": pieces, "byte_fallback": True}, "pre_tokenizer": space, "texts": texts}
+    yield {"model": {"type": "Unigram", "unk_id": 0, "vocab": pieces, "byte_fallback": True}, "pre_tokenizer": space, "texts": ["a<s>b", "<s>", "x<mask> b", "abc</s>ab"],
+           "added_tokens": [token(0, "<s>", special=True), token(0, "<mask>", lstrip=True, special=True), token(0, "ab", normalized=True)], "decoder": space}
+    # WordPiece and WordLevel.
+    words = {c: i for i, c in enumerate(["[UNK]", "[CLS]", "[SEP]", "un", "##aff", "##able", "a", "##a", "##b", "ab", "##bc", "abc", ",", ".", "é", "##é", "n", "##'t", "don", "'", "t", "漢", "not", "do", "s", "##s"])}
+    texts = ["unaffable", "unaffablex", "abc ab aba abbc", "a,b. abc.", "éé aé", "漢字漢", "don't do not", "x", "a" * 7, "ab" * 60, "", " ", "a a a", "UNaffable"]
+    for prefix in ("##", "", "a"):
+        for most in (100, 3):
+            yield {"model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": prefix, "max_input_chars_per_word": most, "vocab": words}, "texts": texts,
+                   "pre_tokenizer": {"type": "BertPreTokenizer"}, "decoder": {"type": "WordPiece", "prefix": prefix or "##", "cleanup": most == 100}}
+    piece = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100, "vocab": words}
+    yield {"model": piece, "texts": ["abc [CLS] ab", "[SEP]", "ab"], "pre_tokenizer": {"type": "BertPreTokenizer"}, "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True},
+           "added_tokens": [token(0, "[CLS]", special=True), token(0, "[SEP]", special=True), token(0, "[UNK]", special=True)],
+           "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "[SEP]", "type_id": 0}}],
+                              "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+                              "special_tokens": {n: {"id": n, "ids": [words[n]], "tokens": [n]} for n in ("[CLS]", "[SEP]")}},
+           "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True}}
+    level = {"type": "WordLevel", "unk_token": "[UNK]", "vocab": {**words, "n't": 90, "'m": 91, "'": 92, "not": 93, "|": 94, "<pad>": 95, "t.": 96, "##": 97, "x</w>": 98, "</w>y</w>": 99, "a|": 100}}
+    texts = ["a , b . do not n't 'm ' don ' t", "abc", "zzz abc", "a a a ab ab | <pad> a <pad> <pad> a | a||b ' a ' .", "x</w> x</w> </w>y</w> </w>y</w>", "x</w>", "## ##a a## t. , .", "do n't do not , ' ."]
+    pre = {"type": "WhitespaceSplit"}
+    for d in (None, {"type": "WordPiece", "prefix": "##", "cleanup": True}, {"type": "WordPiece", "prefix": "##", "cleanup": False}, {"type": "BPEDecoder", "suffix": "</w>"}, {"type": "BPEDecoder", "suffix": "a"},
+              {"type": "CTC", "pad_token": "<pad>", "word_delimiter_token": "|", "cleanup": True}, {"type": "CTC", "pad_token": "a", "word_delimiter_token": "|", "cleanup": False},
+              {"type": "Sequence", "decoders": [replace(string("a"), "b"), {"type": "CTC", "pad_token": "<pad>", "word_delimiter_token": "|", "cleanup": True}]},
+              {"type": "Sequence", "decoders": [replace(string("a"), "b"), {"type": "BPEDecoder", "suffix": "</w>"}]}):
+        yield {"model": level, "pre_tokenizer": pre, "decoder": d, "texts": texts}
+    for model in (level, piece, {"type": "Unigram", "unk_id": 0, "vocab": pieces, "byte_fallback": False}):
+        untyped = {k: v for k, v in model.items() if k != "type"}
+        yield {"model": untyped, "pre_tokenizer": pre, "texts": ["abc ab zz"]}
 
 
 def main():

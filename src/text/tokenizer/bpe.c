@@ -51,9 +51,15 @@ static mica_status index_merges(bpe_model *m, mica_error *err) {
     return MICA_OK;
 }
 
+/* The id of a symbol, which may be a hidden one but not an added token. */
+static int32_t find_known(const vocab *v, const char *text, size_t n) {
+    int32_t id = mica_vocab_find(v, text, n);
+    return id >= 0 && vocab_kind(v, id) != TOKEN_OUTSIDE ? id : -1;
+}
+
 static int32_t find_char(const vocab *v, uint32_t c) {
     char text[4];
-    return mica_vocab_find(v, text, mica_utf8_put(text, c));
+    return find_known(v, text, mica_utf8_put(text, c));
 }
 
 void mica_vocab_byte_ids(const vocab *v, int32_t ids[256]) {
@@ -146,7 +152,7 @@ static int32_t find_decorated(const symbol_builder *b, const char *c, size_t n, 
     text_put_bytes(&whole, prefix, n_prefix);
     text_put_bytes(&whole, c, n);
     text_put_bytes(&whole, suffix, n_suffix);
-    return mica_vocab_find(b->vocab, text, whole.n);
+    return find_known(b->vocab, text, whole.n);
 }
 
 static int32_t find_symbol(const symbol_builder *b, const char *text, size_t begin, size_t width,
@@ -159,7 +165,7 @@ static int32_t find_symbol(const symbol_builder *b, const char *text, size_t beg
         uint32_t c = utf8_read(text + begin, &width);
         if (c < BPE_N_CHAR_IDS) return m->char_ids[c];
     }
-    return mica_vocab_find(b->vocab, text + begin, width);
+    return find_known(b->vocab, text + begin, width);
 }
 
 static mica_status build_symbols(symbol_builder *b, const char *text, size_t n, mica_error *err) {
@@ -204,7 +210,7 @@ static bool is_newlines(const char *text, size_t n) {
 
 static int32_t find_whole(const bpe_model *m, const vocab *v, const char *text, size_t n) {
     if (!m->ignore_merges && !(m->newlines_whole && is_newlines(text, n))) return -1;
-    int32_t id = mica_vocab_find(v, text, n);
+    int32_t id = find_known(v, text, n);
     return vocab_has_token(v, id) ? id : -1;
 }
 

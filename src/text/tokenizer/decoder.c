@@ -1,141 +1,15 @@
-/* decoder.c: reading decoders and running their per-token part.
- *
- * WordPiece, BPEDecoder and CTC belong to models that this reader does not know and are refused by
- * name, as is any step behind one that turns tokens into bytes.
+/* decoder.c: running the per-token part of a decoder.
  */
 #include "text/tokenizer/decoder.h"
 
 #include "text/tokenizer/byte_alphabet.h"
 #include "text/tokenizer/codepoint.h"
 
-/* ---- reading ---- */
-
-mica_status mica_decoder_append(decoder *d, decoder_step step, const step_loader *l,
-                                mica_error *err) {
-    decoder_step *copy = mica_arena_alloc(l->arena, sizeof(*copy));
-    if (!copy) return mica_step_no_memory(l, err);
-    *copy = step;
-    copy->next = NULL;
-    decoder_step **tail = &d->steps;
-    while (*tail) {
-        tail = &(*tail)->next;
-    }
-    *tail = copy;
-    return MICA_OK;
-}
-
-/* A Strip behind Fuse: only the head, only one ASCII character, only once. */
-static mica_status set_fused_strip(decoder *d, const decoder_step *step, const step_loader *l,
-                                   mica_error *err) {
-    if (step->n_stop || step->n_content != 1 || d->n_strip || (uint8_t)step->content[0] >= 0x80) {
-        return mica_step_refuse(l, "decoder", "Strip of this kind behind Fuse", err);
-    }
-    d->strip_char = step->content[0];
-    d->n_strip = step->n_start;
-    return MICA_OK;
-}
-
-static mica_status parse_strip(decoder *d, const json_value *v, const step_loader *l,
-                               mica_error *err) {
-    decoder_step step = {.kind = DECODE_STRIP};
-    mica_status st = mica_step_string(l, v, "Strip decoder", "content", NULL, &step.content,
-                                      &step.n_content, err);
-    if (st) return st;
-    int64_t n_start = mica_json_i64(mica_json_find(v, "start"), 0);
-    int64_t n_stop = mica_json_i64(mica_json_find(v, "stop"), 0);
-    if (n_start < 0 || n_stop < 0 || !step.n_content) {
-        return mica_step_refuse(l, "decoder", "Strip with these values", err);
-    }
-    step.n_start = (size_t)n_start;
-    step.n_stop = (size_t)n_stop;
-    if (d->is_fused) return set_fused_strip(d, &step, l, err);
-    return mica_decoder_append(d, step, l, err);
-}
-
-static mica_status parse_replace(decoder *d, const json_value *v, const step_loader *l,
-                                 mica_error *err) {
-    decoder_step step = {.kind = DECODE_REPLACE};
-    mica_status st = mica_step_pattern(l, v, "Replace decoder", &step.pattern, err);
-    if (st) return st;
-    st = mica_step_string(l, v, "Replace decoder", "content", NULL, &step.content, &step.n_content,
-                          err);
-    return st ? st : mica_decoder_append(d, step, l, err);
-}
-
-static mica_status parse_metaspace(decoder *d, const json_value *v, const step_loader *l,
-                                   mica_error *err) {
-    decoder_step step = {.kind = DECODE_METASPACE};
-    mica_status st = mica_step_string(l, v, "Metaspace decoder", "replacement", "\xE2\x96\x81",
-                                      &step.content, &step.n_content, err);
-    if (st) return st;
-    bool has_prefix = mica_json_bool(mica_json_find(v, "add_prefix_space"), true);
-    const char *scheme =
-        mica_json_string(mica_json_find(v, "prepend_scheme"), has_prefix ? "always" : "never");
-    step.is_first_cut = strcmp(scheme, "never") != 0;
-    if (!step.n_content) return mica_step_refuse(l, "Metaspace replacement", "", err);
-    return mica_decoder_append(d, step, l, err);
-}
-
-static mica_status parse_step(decoder *d, const json_value *v, const step_loader *l,
-                              mica_error *err);
-
-static mica_status parse_sequence(decoder *d, const json_value *v, const step_loader *l,
-                                  mica_error *err) {
-    const json_value *items = mica_json_find_set(v, "decoders");
-    if (!items || items->kind != JSON_KIND_ARRAY) {
-        return mica_fail(err, MICA_E_FORMAT, "%s: a Sequence lacks its \"decoders\"", l->name);
-    }
-    mica_status st = MICA_OK;
-    for (size_t i = 0; i < items->n && !st; i++) {
-        st = parse_step(d, items->items[i], l, err);
-    }
-    return st;
-}
-
-static mica_status parse_step(decoder *d, const json_value *v, const step_loader *l,
-                              mica_error *err) {
-    const char *type = mica_json_string(mica_json_find(v, "type"), "");
-    if (strcmp(type, "Sequence") == 0) return parse_sequence(d, v, l, err);
-    if (strcmp(type, "Fuse") == 0) {
-        d->is_fused = true;
-        return MICA_OK;
-    }
-    if (strcmp(type, "Strip") == 0 && (d->is_fused || !d->bytes)) return parse_strip(d, v, l, err);
-    if (d->is_fused || d->bytes) {
-        return mica_fail(err, MICA_E_UNSUPPORTED,
-                         "%s: decoder \"%s\" is not supported behind Fuse or byte decoders",
-                         l->name, type);
-    }
-    if (strcmp(type, "Replace") == 0) return parse_replace(d, v, l, err);
-    if (strcmp(type, "Metaspace") == 0) return parse_metaspace(d, v, l, err);
-    if (strcmp(type, "ByteFallback") == 0) {
-        d->bytes = BYTES_FALLBACK;
-        return MICA_OK;
-    }
-    if (strcmp(type, "ByteLevel") == 0) {
-        d->bytes = BYTES_ALPHABET;
-        d->is_fused = true;
-        return MICA_OK;
-    }
-    return mica_step_refuse(l, "decoder", type, err);
-}
-
-mica_status mica_decoder_parse(decoder *out, const json_value *v, const step_loader *l,
-                               mica_error *err) {
-    *out = (decoder){0};
-    if (!v || v->kind == JSON_KIND_NULL) {
-        out->joins_with_space = true;
-        return MICA_OK;
-    }
-    return parse_step(out, v, l, err);
-}
-
-/* ---- running ---- */
-
 void mica_decoder_scratch_deinit(decoder_scratch *s) {
     mica_step_scratch_deinit(&s->steps);
     mica_text_buffer_deinit(&s->buffers[0]);
     mica_text_buffer_deinit(&s->buffers[1]);
+    mica_text_buffer_deinit(&s->previous);
 }
 
 static void strip(const decoder_step *step, const char **text, size_t *n) {
@@ -151,19 +25,82 @@ static void strip(const decoder_step *step, const char **text, size_t *n) {
     }
 }
 
+/* Replaces in place; `content` is not longer than `literal`. */
+static void shrink(text_buffer *b, const char *literal, size_t n_literal, const char *content,
+                   size_t n_content) {
+    size_t n = 0;
+    for (size_t i = 0; i < b->n;) {
+        bool is_match = b->n - i >= n_literal && memcmp(b->data + i, literal, n_literal) == 0;
+        const char *from = is_match ? content : b->data + i;
+        size_t n_from = is_match ? n_content : 1;
+        memmove(b->data + n, from, n_from);
+        n += n_from;
+        i += is_match ? n_literal : 1;
+    }
+    b->n = n;
+}
+
+/* One after another, in the order of the tokenizers library. */
+static void clean_up(text_buffer *b) {
+    static const char *const pairs[][2] = {
+        {" .", "."},   {" ?", "?"},     {" !", "!"},     {" ,", ","},
+        {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},   {" do not", " don't"},
+        {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
+    };
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        shrink(b, pairs[i][0], strlen(pairs[i][0]), pairs[i][1], strlen(pairs[i][1]));
+    }
+}
+
+static mica_status decode_wordpiece(const decoder_step *step, text_buffer *out, bool is_first,
+                                    const char *text, size_t n, mica_error *err) {
+    mica_status st = mica_text_buffer_reserve(out, n + 1, err);
+    if (st) return st;
+    bool has_prefix = n >= step->n_content && memcmp(text, step->content, step->n_content) == 0;
+    if (!is_first && has_prefix) {
+        text += step->n_content;
+        n -= step->n_content;
+    } else if (!is_first) {
+        text_put_bytes(out, " ", 1);
+    }
+    text_put_bytes(out, text, n);
+    if (step->cleans_up) clean_up(out);
+    return MICA_OK;
+}
+
+static mica_status decode_ctc(const decoder_step *step, decoder_scratch *s, text_buffer *out,
+                              const char *text, size_t n, mica_error *err) {
+    bool is_repeat =
+        s->has_previous && s->previous.n == n && (!n || memcmp(s->previous.data, text, n) == 0);
+    if (is_repeat) return MICA_OK;
+    s->has_previous = true;
+    s->previous.n = 0;
+    mica_status st = mica_text_buffer_append(&s->previous, text, n, err);
+    if (!st) st = mica_text_buffer_append(out, text, n, err);
+    if (st) return st;
+    shrink(out, step->content, step->n_content, "", 0);
+    if (!step->cleans_up) return MICA_OK;
+    clean_up(out);
+    shrink(out, step->delimiter, step->n_delimiter, " ", 1);
+    return MICA_OK;
+}
+
 static mica_status run_step(const decoder_step *step, decoder_scratch *s, text_buffer *out,
                             bool is_first, const char *text, size_t n, mica_error *err) {
     text_pattern pattern = step->pattern;
     const char *content = step->content;
     size_t n_content = step->n_content;
-    if (step->kind == DECODE_METASPACE) {
-        pattern = (text_pattern){.literal = step->content, .n_literal = step->n_content};
-        content = " ";
-        n_content = step->is_first_cut && is_first ? 0 : 1;
-    }
     out->n = 0;
     mica_status st = mica_text_buffer_reserve(out, 1, err);
     if (st) return st;
+    if (step->kind == DECODE_WORDPIECE) return decode_wordpiece(step, out, is_first, text, n, err);
+    if (step->kind == DECODE_CTC) return decode_ctc(step, s, out, text, n, err);
+    if (step->kind == DECODE_METASPACE || step->kind == DECODE_SUFFIX) {
+        bool is_deleted = step->kind == DECODE_SUFFIX ? s->is_last : step->is_first_cut && is_first;
+        pattern = (text_pattern){.literal = step->content, .n_literal = step->n_content};
+        content = " ";
+        n_content = !is_deleted;
+    }
     return mica_pattern_replace(&pattern, &s->steps.regex, &s->steps.matches, content, n_content,
                                 text, n, out, err);
 }

@@ -9,9 +9,12 @@
 #include "text/tokenizer/steps.h"
 
 typedef enum decoder_kind {
-    DECODE_REPLACE,  /* pattern -> content */
-    DECODE_STRIP,    /* up to n_start and n_stop times content from the ends */
-    DECODE_METASPACE /* content -> space; in the first token deleted, if is_first_cut */
+    DECODE_REPLACE,   /* pattern -> content */
+    DECODE_STRIP,     /* up to n_start and n_stop times content from the ends */
+    DECODE_METASPACE, /* content -> space; in the first token deleted, if is_first_cut */
+    DECODE_WORDPIECE, /* content cut from the head, else a space before, but in the first token */
+    DECODE_SUFFIX,    /* content -> space, in the last token deleted */
+    DECODE_CTC        /* repeated tokens once, content deleted */
 } decoder_kind;
 
 typedef struct decoder_step {
@@ -21,6 +24,9 @@ typedef struct decoder_step {
     size_t n_content;
     size_t n_start, n_stop;
     bool is_first_cut;
+    bool cleans_up;        /* spaces before marks and contractions go */
+    const char *delimiter; /* of CTC: -> space, if cleans_up */
+    size_t n_delimiter;
     struct decoder_step *next;
 } decoder_step;
 
@@ -34,6 +40,8 @@ typedef struct decoder {
     decoder_step *steps;
     decoder_bytes bytes;
     bool joins_with_space; /* tokens are words */
+    bool needs_last;       /* a step treats the last token otherwise: the stream runs one behind */
+    bool drops_tokens;     /* while parsing: later steps cannot know what the first token is */
     bool is_fused;         /* while parsing: later steps see the joined text */
     char strip_char;       /* cut from the head of the joined text, */
     size_t n_strip;        /* so many at most */
@@ -49,6 +57,9 @@ mica_status mica_decoder_append(decoder *d, decoder_step step, const step_loader
 typedef struct decoder_scratch {
     step_scratch steps;
     text_buffer buffers[2];
+    bool is_last;      /* set by the caller before the last token of a stream */
+    bool has_previous; /* of CTC, with what the previous token was */
+    text_buffer previous;
 } decoder_scratch;
 
 void mica_decoder_scratch_deinit(decoder_scratch *s);

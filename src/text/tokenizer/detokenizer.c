@@ -8,6 +8,9 @@
 
 struct detokenizer_scratch {
     decoder_scratch decoder;
+    bool has_waiting; /* where the decoder treats the last token otherwise, one token waits */
+    bool is_waiting_first;
+    int32_t waiting_id;
 };
 
 void mica_detokenizer_init(detokenizer *d, const tokenizer *t, bool skip_special) {
@@ -94,6 +97,15 @@ static mica_status push_decoded(detokenizer *d, int32_t id, bool is_first, mica_
     return st ? st : emit(d, text, n, err);
 }
 
+/* Decodes the token that waits. */
+static mica_status push_waiting(detokenizer *d, bool is_last, mica_error *err) {
+    struct detokenizer_scratch *s = d->scratch;
+    if (!s || !s->has_waiting) return MICA_OK;
+    s->has_waiting = false;
+    s->decoder.is_last = is_last;
+    return push_decoded(d, s->waiting_id, s->is_waiting_first, err);
+}
+
 mica_status mica_detokenizer_push(detokenizer *d, int32_t id, mica_error *err) {
     const tokenizer *t = d->tokenizer;
     d->n_text = 0;
@@ -103,14 +115,19 @@ mica_status mica_detokenizer_push(detokenizer *d, int32_t id, mica_error *err) {
     if (!d->scratch) return mica_fail(err, MICA_E_NOMEM, "out of memory for decoding");
     bool is_first = !d->started;
     d->started = true;
-    return push_decoded(d, id, is_first, err);
+    if (!t->decoder.needs_last) return push_decoded(d, id, is_first, err);
+    mica_status st = push_waiting(d, false, err);
+    d->scratch->has_waiting = true;
+    d->scratch->is_waiting_first = is_first;
+    d->scratch->waiting_id = id;
+    return st;
 }
 
 mica_status mica_detokenizer_finish(detokenizer *d, mica_error *err) {
     d->n_text = 0;
-    if (!d->n_held) return MICA_OK;
-    mica_status st = reserve(d, 3, err);
-    if (st) return st;
+    mica_status st = push_waiting(d, true, err);
+    if (st || !d->n_held) return st;
+    if ((st = reserve(d, 3, err))) return st;
     d->n_held = 0;
     release_replacement(d);
     return MICA_OK;

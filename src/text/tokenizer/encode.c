@@ -17,6 +17,8 @@ typedef struct encode_call {
     normalized_text normal;
     pre_tokens pre;
     merge_scratch merge;
+    unigram_scratch unigram;
+    text_buffer word;
     text_buffer bytes;
 } encode_call;
 
@@ -27,13 +29,22 @@ static void call_deinit(encode_call *c) {
     mica_normalized_text_deinit(&c->normal);
     mica_pre_tokens_deinit(&c->pre);
     mica_merge_scratch_deinit(&c->merge);
+    mica_free(c->unigram.cells);
+    mica_text_buffer_deinit(&c->word);
     mica_text_buffer_deinit(&c->bytes);
 }
 
 static mica_status encode_piece(encode_call *c, const char *text, size_t n, mica_error *err) {
     const tokenizer *t = c->t;
-    if (t->model == TOKENIZER_SPM) {
+    switch (t->model) {
+    case TOKENIZER_SPM:
         return mica_spm_encode(&t->spm, &t->vocab, &c->merge, text, n, c->out, err);
+    case TOKENIZER_UNIGRAM:
+        return mica_unigram_encode(&t->unigram, &t->vocab, &c->unigram, text, n, c->out, err);
+    case TOKENIZER_WORD:
+        return mica_word_encode(&t->word, &t->vocab, &c->word, text, n, c->out, err);
+    case TOKENIZER_BPE:
+        break;
     }
     return mica_bpe_encode(&t->bpe, &t->vocab, &c->merge, text, n, c->out, err);
 }

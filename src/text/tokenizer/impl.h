@@ -9,8 +9,15 @@
 #include "text/tokenizer/decoder.h"
 #include "text/tokenizer/pretokenize.h"
 #include "text/tokenizer/spm.h"
+#include "text/tokenizer/unigram.h"
+#include "text/tokenizer/word_model.h"
 
-typedef enum tokenizer_model { TOKENIZER_BPE, TOKENIZER_SPM } tokenizer_model;
+typedef enum tokenizer_model {
+    TOKENIZER_BPE,
+    TOKENIZER_SPM,
+    TOKENIZER_UNIGRAM,
+    TOKENIZER_WORD
+} tokenizer_model;
 
 struct tokenizer {
     char *name; /* the source, for messages */
@@ -24,6 +31,8 @@ struct tokenizer {
     tokenizer_model model;
     bpe_model bpe;
     spm_model spm;
+    unigram_model unigram;
+    word_model word;
     decoder decoder;
     bool is_byte_level; /* any bytes can be encoded */
     token_list prefix;  /* what add_special puts before the text */

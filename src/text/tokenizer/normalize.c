@@ -1,7 +1,4 @@
-/* normalize.c: the normalizers of tokenizer.json, each from one buffer into the other.
- *
- * BertNormalizer and Precompiled belong to models of other kinds than this reader knows and are
- * refused by name.
+/* normalize.c: running normalizers, each from one buffer into the other.
  */
 #include "text/tokenizer/normalize.h"
 
@@ -10,80 +7,6 @@
 #include "text/tokenizer/byte_alphabet.h"
 #include "text/tokenizer/char_class.h"
 #include "text/tokenizer/codepoint.h"
-
-/* ---- reading ---- */
-
-mica_status mica_normalizer_append(normalizer **list, normalizer step, const step_loader *l,
-                                   mica_error *err) {
-    normalizer *copy = mica_arena_alloc(l->arena, sizeof(*copy));
-    if (!copy) return mica_step_no_memory(l, err);
-    *copy = step;
-    copy->next = NULL;
-    while (*list) {
-        list = &(*list)->next;
-    }
-    *list = copy;
-    return MICA_OK;
-}
-
-static mica_status parse_sequence(normalizer **list, const json_value *v, const step_loader *l,
-                                  mica_error *err) {
-    const json_value *items = mica_json_find_set(v, "normalizers");
-    if (!items || items->kind != JSON_KIND_ARRAY) {
-        return mica_fail(err, MICA_E_FORMAT, "%s: a Sequence lacks its \"normalizers\"", l->name);
-    }
-    mica_status st = MICA_OK;
-    for (size_t i = 0; i < items->n && !st; i++) {
-        st = mica_normalizer_parse(list, items->items[i], l, err);
-    }
-    return st;
-}
-
-static bool find_kind(const char *type, normalizer_kind *out) {
-    static const struct {
-        const char *type;
-        normalizer_kind kind;
-    } kinds[] = {{"NFC", NORMALIZE_NFC},
-                 {"NFD", NORMALIZE_NFD},
-                 {"NFKC", NORMALIZE_NFKC},
-                 {"NFKD", NORMALIZE_NFKD},
-                 {"Lowercase", NORMALIZE_LOWERCASE},
-                 {"Strip", NORMALIZE_STRIP},
-                 {"StripAccents", NORMALIZE_STRIP_ACCENTS},
-                 {"Replace", NORMALIZE_REPLACE},
-                 {"Prepend", NORMALIZE_PREPEND},
-                 {"Nmt", NORMALIZE_NMT},
-                 {"ByteLevel", NORMALIZE_BYTES}};
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        if (strcmp(type, kinds[i].type) != 0) continue;
-        *out = kinds[i].kind;
-        return true;
-    }
-    return false;
-}
-
-mica_status mica_normalizer_parse(normalizer **list, const json_value *v, const step_loader *l,
-                                  mica_error *err) {
-    mica_status st = MICA_OK;
-    if (!v || v->kind == JSON_KIND_NULL) return MICA_OK;
-    const char *type = mica_json_string(mica_json_find(v, "type"), "");
-    if (strcmp(type, "Sequence") == 0) return parse_sequence(list, v, l, err);
-    normalizer step = {0};
-    if (!find_kind(type, &step.kind)) return mica_step_refuse(l, "normalizer", type, err);
-    step.strip_left = mica_json_bool(mica_json_find(v, "strip_left"), true);
-    step.strip_right = mica_json_bool(mica_json_find(v, "strip_right"), true);
-    if (step.kind == NORMALIZE_REPLACE) {
-        st = mica_step_pattern(l, v, "normalizer", &step.pattern, err);
-        if (st) return st;
-        st = mica_step_string(l, v, "normalizer", "content", NULL, &step.content, &step.n_content,
-                              err);
-    }
-    if (step.kind == NORMALIZE_PREPEND) {
-        st = mica_step_string(l, v, "normalizer", "prepend", NULL, &step.content, &step.n_content,
-                              err);
-    }
-    return st ? st : mica_normalizer_append(list, step, l, err);
-}
 
 /* ---- running ---- */
 
@@ -138,20 +61,59 @@ static bool is_nmt_space(uint32_t c) {
            c == 0xFEFF || c == 0xFFFD;
 }
 
+/* Control, format and private characters; unassigned ones stay. */
+static bool is_unclean(uint32_t c) {
+    if (c == '\t' || c == '\n' || c == '\r') return false;
+    if (c == 0 || c == 0xFFFD) return true;
+    int k = utf8proc_category((utf8proc_int32_t)c);
+    return k == UTF8PROC_CATEGORY_CC || k == UTF8PROC_CATEGORY_CF || k == UTF8PROC_CATEGORY_CO;
+}
+
+static bool is_deleted(normalizer_kind kind, uint32_t c) {
+    if (kind == NORMALIZE_NMT) return is_nmt_deleted(c);
+    if (kind == NORMALIZE_CLEAN) return is_unclean(c);
+    if (kind == NORMALIZE_STRIP_ACCENTS) return mica_char_is_mark(c);
+    return c >= 0x300 && utf8proc_category((utf8proc_int32_t)c) == UTF8PROC_CATEGORY_MN;
+}
+
+static bool becomes_space(normalizer_kind kind, uint32_t c) {
+    return kind == NORMALIZE_NMT ? is_nmt_space(c)
+                                 : kind == NORMALIZE_CLEAN && mica_char_is_space(c);
+}
+
 static mica_status filter(const normalizer *step, normalized_text *t, text_buffer *out,
                           mica_error *err) {
     mica_status st = mica_text_buffer_reserve(out, t->n, err);
     if (st) return st;
     for (size_t i = 0, width; i < t->n; i += width) {
         uint32_t c = utf8_read(t->text + i, &width);
-        bool is_nmt = step->kind == NORMALIZE_NMT;
-        if (is_nmt ? is_nmt_deleted(c) : mica_char_is_mark(c)) {
+        if (is_deleted(step->kind, c)) {
             if (i == 0) t->keeps_head = false;
-        } else if (is_nmt && is_nmt_space(c)) {
+        } else if (becomes_space(step->kind, c)) {
             out->data[out->n++] = ' ';
         } else {
             text_put_bytes(out, t->text + i, width);
         }
+    }
+    return MICA_OK;
+}
+
+/* BERT's CJK blocks, with the odd start of one that the tokenizers library has (BERT: 2B820). */
+static bool is_ideograph(uint32_t c) {
+    return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) ||
+           (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2B73F) ||
+           (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
+           (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
+}
+
+static mica_status space_ideographs(const char *text, size_t n, text_buffer *out, mica_error *err) {
+    mica_status st = mica_text_buffer_reserve(out, 2 * n, err); /* an ideograph has 3 bytes */
+    if (st) return st;
+    for (size_t i = 0, width; i < n; i += width) {
+        bool is_spaced = is_ideograph(utf8_read(text + i, &width));
+        if (is_spaced) out->data[out->n++] = ' ';
+        text_put_bytes(out, text + i, width);
+        if (is_spaced) out->data[out->n++] = ' ';
     }
     return MICA_OK;
 }
@@ -183,8 +145,16 @@ static mica_status run_step(const normalizer *step, step_scratch *scratch, norma
     case NORMALIZE_LOWERCASE:
         return lowercase(t->text, t->n, out, err);
     case NORMALIZE_STRIP_ACCENTS:
+    case NORMALIZE_STRIP_NONSPACING:
+    case NORMALIZE_CLEAN:
     case NORMALIZE_NMT:
         return filter(step, t, out, err);
+    case NORMALIZE_SPACE_IDEOGRAPHS:
+        return space_ideographs(t->text, t->n, out, err);
+    case NORMALIZE_CHARSMAP:
+        return mica_charsmap_clusters(&step->map, t->text, t->n, out, err);
+    case NORMALIZE_SENTENCEPIECE:
+        return mica_charsmap_sentencepiece(&step->map, step->spaces, t->text, t->n, out, err);
     case NORMALIZE_REPLACE:
         return replace(step, scratch, t, out, err);
     case NORMALIZE_PREPEND: {

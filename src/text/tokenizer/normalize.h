@@ -3,6 +3,7 @@
 #ifndef MICA_TEXT_TOKENIZER_NORMALIZE_H
 #define MICA_TEXT_TOKENIZER_NORMALIZE_H
 
+#include "text/tokenizer/charsmap.h"
 #include "text/tokenizer/steps.h"
 
 typedef enum normalizer_kind {
@@ -13,6 +14,11 @@ typedef enum normalizer_kind {
     NORMALIZE_LOWERCASE,
     NORMALIZE_STRIP,
     NORMALIZE_STRIP_ACCENTS,
+    NORMALIZE_STRIP_NONSPACING, /* Mn only */
+    NORMALIZE_CLEAN,            /* control characters out, white space to spaces */
+    NORMALIZE_SPACE_IDEOGRAPHS, /* a space on each side */
+    NORMALIZE_CHARSMAP,         /* by grapheme clusters */
+    NORMALIZE_SENTENCEPIECE,    /* charsmap by longest prefix, spaces */
     NORMALIZE_REPLACE,
     NORMALIZE_PREPEND,
     NORMALIZE_NMT,
@@ -25,6 +31,8 @@ typedef struct normalizer {
     text_pattern pattern;
     const char *content; /* of REPLACE and PREPEND */
     size_t n_content;
+    charsmap map;
+    const spm_spaces *spaces; /* of SENTENCEPIECE */
     struct normalizer *next;
 } normalizer;
 

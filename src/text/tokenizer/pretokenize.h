@@ -39,6 +39,10 @@ mica_status mica_pre_tokenizer_append(pre_tokenizer **list, pre_tokenizer step,
 mica_status mica_pre_tokenizer_append_regex(pre_tokenizer **list, const char *pattern,
                                             const step_loader *l, mica_error *err);
 
+/* BERT's two steps: white space cut out, punctuation alone. */
+mica_status mica_pre_tokenizer_append_bert(pre_tokenizer **list, const step_loader *l,
+                                           mica_error *err);
+
 #define GPT2_REGEX \
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 

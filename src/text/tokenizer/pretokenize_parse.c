@@ -1,7 +1,7 @@
 /* pretokenize_parse.c: pre-tokenizers from tokenizer.json.
  *
  * ByteLevel becomes up to three steps (prefix space, GPT-2's regex, bytes to characters), Metaspace
- * up to two. BertPreTokenizer and UnicodeScripts are refused by name.
+ * and BertPreTokenizer up to two, UnicodeScripts a regex.
  */
 #include "text/tokenizer/pretokenize.h"
 
@@ -114,6 +114,14 @@ static mica_status parse_fixed_length(pre_tokenizer *step, const json_value *v,
     return n > 0 ? MICA_OK : mica_step_refuse(l, "FixedLength", "without a positive length", err);
 }
 
+mica_status mica_pre_tokenizer_append_bert(pre_tokenizer **list, const step_loader *l,
+                                           mica_error *err) {
+    pre_tokenizer spaces = {.kind = PRE_WHITESPACE_ONLY};
+    pre_tokenizer marks = {.kind = PRE_PUNCTUATION, .behavior = SPLIT_ISOLATED};
+    mica_status st = mica_pre_tokenizer_append(list, spaces, l, err);
+    return st ? st : mica_pre_tokenizer_append(list, marks, l, err);
+}
+
 mica_status mica_pre_tokenizer_parse(pre_tokenizer **list, const json_value *v,
                                      const step_loader *l, mica_error *err) {
     if (!v || v->kind == JSON_KIND_NULL) return MICA_OK;
@@ -121,9 +129,14 @@ mica_status mica_pre_tokenizer_parse(pre_tokenizer **list, const json_value *v,
     if (strcmp(type, "Sequence") == 0) return parse_sequence(list, v, l, err);
     if (strcmp(type, "ByteLevel") == 0) return parse_byte_level(list, v, l, err);
     if (strcmp(type, "Metaspace") == 0) return parse_metaspace(list, v, l, err);
+    if (strcmp(type, "BertPreTokenizer") == 0) return mica_pre_tokenizer_append_bert(list, l, err);
     pre_tokenizer step = {.kind = PRE_SPLIT};
     mica_status st = MICA_OK;
-    if (strcmp(type, "Split") == 0) {
+    if (strcmp(type, "UnicodeScripts") == 0) {
+        step.behavior = SPLIT_REMOVED;
+        step.is_inverted = true;
+        st = mica_step_script_regex(l, &step.pattern.regex, err);
+    } else if (strcmp(type, "Split") == 0) {
         st = parse_split(&step, v, l, err);
     } else if (strcmp(type, "CharDelimiterSplit") == 0) {
         st = parse_delimiter(&step, v, l, err);

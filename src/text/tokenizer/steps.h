@@ -27,6 +27,8 @@ mica_status mica_step_pattern(const step_loader *l, const json_value *step, cons
                               text_pattern *out, mica_error *err);
 mica_status mica_step_regex(const step_loader *l, const char *pattern, const regex **out,
                             mica_error *err);
+/* A regex whose matches are the stretches of one script, for UnicodeScripts. */
+mica_status mica_step_script_regex(const step_loader *l, const regex **out, mica_error *err);
 mica_status mica_step_behavior(const step_loader *l, const json_value *step, split_behavior *out,
                                mica_error *err);
 mica_status mica_step_refuse(const step_loader *l, const char *part, const char *what,

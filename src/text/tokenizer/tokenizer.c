@@ -16,7 +16,9 @@ tokenizer *mica_tokenizer_new(const char *name, mica_error *err) {
     t->vocab.name = t->name;
     mica_arena_init(&t->arena, 4096);
     t->bpe.prefix = t->bpe.suffix = "";
-    t->bpe.unk_id = t->spm.unk_id = t->bos = t->eos = -1;
+    t->word.head = t->word.prefix = "";
+    t->bpe.unk_id = t->spm.unk_id = t->unigram.unk_id = t->word.unk_id = -1;
+    t->bos = t->eos = -1;
     return t;
 }
 
@@ -31,6 +33,7 @@ void mica_tokenizer_free(tokenizer *t) {
     mica_added_tokens_deinit(&t->added);
     mica_bpe_deinit(&t->bpe);
     mica_spm_deinit(&t->spm);
+    mica_unigram_deinit(&t->unigram);
     mica_free(t->prefix.ids);
     mica_free(t->suffix.ids);
     mica_free(t->end_ids.ids);
@@ -80,6 +83,7 @@ mica_status mica_tokenizer_add_end(tokenizer *t, int64_t id, mica_error *err) {
 
 static mica_status finish_model(tokenizer *t, mica_error *err) {
     if (t->model == TOKENIZER_BPE) return mica_bpe_finish(&t->bpe, &t->vocab, err);
+    if (t->model == TOKENIZER_UNIGRAM) return mica_unigram_finish(&t->unigram, &t->vocab, err);
     mica_vocab_byte_ids(&t->vocab, t->spm.byte_ids);
     return MICA_OK;
 }

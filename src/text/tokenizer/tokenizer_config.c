@@ -31,7 +31,7 @@ static mica_status find_id(tokenizer *t, const char *content, size_t n, int64_t 
         if (st) return st;
     }
     *out = (int32_t)id;
-    return mica_vocab_add(&t->vocab, (size_t)id, content, n, TOKEN_NORMAL, err);
+    return mica_vocab_add(&t->vocab, (size_t)id, content, n, TOKEN_OUTSIDE, err);
 }
 
 mica_status mica_tokenizer_read_added(tokenizer *t, const json_value *entry, int64_t id,

@@ -239,8 +239,9 @@ static mica_status load_model(gguf_load *load, mica_error *err) {
     } models[] = {{"llama", load_llama}, {"gpt2", load_gpt2}, {"gemma4", load_gemma4}};
     gguf_string name = mica_gguf_string(load->file, "tokenizer.ggml.model");
     if (!name.data) return fail_format(load, "no vocabulary: tokenizer.ggml.model is missing", err);
-    const gguf_entry *charsmap = mica_gguf_find(load->file, "tokenizer.ggml.precompiled_charsmap");
-    if (charsmap && charsmap->n) {
+    const gguf_entry *replacements =
+        mica_gguf_find(load->file, "tokenizer.ggml.precompiled_charsmap");
+    if (replacements && replacements->n) {
         return mica_fail(err, MICA_E_UNSUPPORTED,
                          "%s: tokenizer.ggml.precompiled_charsmap is not supported", load->t->name);
     }

@@ -5,229 +5,10 @@
  * vocabulary is known. Truncation and padding are of no meaning here and are ignored; an unknown
  * type is an error.
  */
-#include "text/tokenizer/impl.h"
-
-typedef struct json_span {
-    size_t begin, end; /* end 0: absent */
-} json_span;
-
-typedef struct json_load {
-    tokenizer *t;
-    const char *data;
-    size_t n;
-    json_span added, normalizer, pre_tokenizer, post_processor, decoder, merges;
-    bool has_model, has_vocab, has_merges;
-    char type[32]; /* of the model, "" if it does not say */
-} json_load;
+#include "text/tokenizer/json_load.h"
 
 static mica_status fail_format(const json_load *load, const char *what, mica_error *err) {
     return mica_fail(err, MICA_E_FORMAT, "%s: %s", load->t->name, what);
-}
-
-static bool is_key(const json_reader *r, const char *key) {
-    return r->n_text == strlen(key) && memcmp(r->text, key, r->n_text) == 0;
-}
-
-/* Notes where the value after a key is and moves past it. */
-static mica_status skip_span(json_reader *r, json_span *out, mica_error *err) {
-    out->begin = r->pos;
-    mica_status st = mica_json_skip(r, err);
-    out->end = r->pos;
-    return st;
-}
-
-/* ---- vocabulary and merges ---- */
-
-static mica_status read_vocab(json_load *load, json_reader *r, mica_error *err) {
-    json_event event;
-    mica_status st = mica_json_next(r, &event, err);
-    if (st) return st;
-    if (event == JSON_ARRAY_BEGIN) {
-        return mica_fail(err, MICA_E_UNSUPPORTED, "%s: model \"Unigram\" is not supported",
-                         load->t->name);
-    }
-    if (event != JSON_OBJECT_BEGIN) return fail_format(load, "\"vocab\" is no object", err);
-    text_buffer key = {0};
-    while (!(st = mica_json_next(r, &event, err)) && event == JSON_KEY) {
-        key.n = 0;
-        if ((st = mica_text_buffer_append(&key, r->text, r->n_text, err))) break;
-        if ((st = mica_json_next(r, &event, err))) break;
-        int64_t id;
-        if (event != JSON_NUMBER || !mica_json_text_i64(r, &id) || id < 0) {
-            st = fail_format(load, "an id in \"vocab\" is no whole number from 0", err);
-            break;
-        }
-        st = mica_vocab_add(&load->t->vocab, (size_t)id, key.data, key.n, TOKEN_NORMAL, err);
-        if (st) break;
-    }
-    mica_text_buffer_deinit(&key);
-    load->has_vocab = true;
-    return st;
-}
-
-/* The id of a merged text; its right part loses the prefix that marks it as a continuation. */
-static int32_t find_joined(const tokenizer *t, const char *left, size_t n_left, const char *right,
-                           size_t n_right) {
-    char text[2 * 1024];
-    size_t n_prefix = strlen(t->bpe.prefix);
-    if (n_prefix && n_right >= n_prefix && memcmp(right, t->bpe.prefix, n_prefix) == 0) {
-        right += n_prefix;
-        n_right -= n_prefix;
-    }
-    if (n_left + n_right > sizeof(text)) return -1;
-    text_buffer whole = {.data = text, .capacity = sizeof(text)};
-    text_put_bytes(&whole, left, n_left);
-    text_put_bytes(&whole, right, n_right);
-    return mica_vocab_find(&t->vocab, text, whole.n);
-}
-
-static mica_status add_merge(json_load *load, const char *left, size_t n_left, const char *right,
-                             size_t n_right, mica_error *err) {
-    tokenizer *t = load->t;
-    int32_t ids[3] = {mica_vocab_find(&t->vocab, left, n_left),
-                      mica_vocab_find(&t->vocab, right, n_right),
-                      find_joined(t, left, n_left, right, n_right)};
-    if (ids[0] < 0 || ids[1] < 0 || ids[2] < 0) {
-        return mica_fail(err, MICA_E_FORMAT,
-                         "%s: merge %zu, \"%.*s\" + \"%.*s\", has a part or a result that is not "
-                         "in the vocabulary",
-                         t->name, t->bpe.n_merges, (int)(n_left < 60 ? n_left : 60), left,
-                         (int)(n_right < 60 ? n_right : 60), right);
-    }
-    bpe_merge merge = {(uint32_t)ids[0], (uint32_t)ids[1], (uint32_t)ids[2]};
-    return mica_bpe_add_merge(&t->bpe, merge, err);
-}
-
-/* "left right" with exactly one space. */
-static mica_status add_merge_line(json_load *load, const char *line, size_t n, mica_error *err) {
-    if (n >= 8 && memcmp(line, "#version", 8) == 0) return MICA_OK;
-    const char *space = memchr(line, ' ', n);
-    size_t n_left = space ? (size_t)(space - line) : 0;
-    if (!space || memchr(space + 1, ' ', n - n_left - 1)) {
-        return mica_fail(err, MICA_E_FORMAT, "%s: merge %zu, \"%.*s\", is not two parts",
-                         load->t->name, load->t->bpe.n_merges, (int)(n < 60 ? n : 60), line);
-    }
-    return add_merge(load, line, n_left, space + 1, n - n_left - 1, err);
-}
-
-/* ["left", "right"]; the bracket is read. */
-static mica_status add_merge_pair(json_load *load, json_reader *r, text_buffer *left,
-                                  mica_error *err) {
-    json_event event;
-    mica_status st = mica_json_next(r, &event, err);
-    if (st) return st;
-    if (event != JSON_STRING) return fail_format(load, "a merge is no pair of strings", err);
-    left->n = 0;
-    if ((st = mica_text_buffer_append(left, r->text, r->n_text, err))) return st;
-    if ((st = mica_json_next(r, &event, err))) return st;
-    if (event != JSON_STRING) return fail_format(load, "a merge is no pair of strings", err);
-    if ((st = add_merge(load, left->data, left->n, r->text, r->n_text, err))) return st;
-    if ((st = mica_json_next(r, &event, err))) return st;
-    return event == JSON_ARRAY_END ? MICA_OK
-                                   : fail_format(load, "a merge is no pair of strings", err);
-}
-
-static mica_status read_merges(json_load *load, mica_error *err) {
-    json_reader r;
-    json_event event;
-    text_buffer left = {0};
-    if (!load->merges.end) return fail_format(load, "model \"BPE\" lacks its \"merges\"", err);
-    mica_json_reader_init(&r, load->data + load->merges.begin,
-                          load->merges.end - load->merges.begin, load->t->name);
-    mica_status st = mica_json_next(&r, &event, err);
-    if (!st && event != JSON_ARRAY_BEGIN) st = fail_format(load, "\"merges\" is no array", err);
-    while (!st && !(st = mica_json_next(&r, &event, err)) && event != JSON_ARRAY_END) {
-        if (event == JSON_STRING) {
-            st = add_merge_line(load, r.text, r.n_text, err);
-        } else if (event == JSON_ARRAY_BEGIN) {
-            st = add_merge_pair(load, &r, &left, err);
-        } else {
-            st = fail_format(load, "a merge is no pair of strings", err);
-        }
-    }
-    mica_text_buffer_deinit(&left);
-    mica_json_reader_deinit(&r);
-    return st;
-}
-
-/* ---- the model ---- */
-
-/* A string of the model, or NULL for null. */
-static mica_status read_string(json_load *load, json_reader *r, const char **out, mica_error *err) {
-    json_event event;
-    mica_status st = mica_json_next(r, &event, err);
-    if (st) return st;
-    *out = NULL;
-    if (event == JSON_NULL) return MICA_OK;
-    if (event != JSON_STRING) return fail_format(load, "a field of the model is no string", err);
-    step_loader l = mica_tokenizer_loader(load->t);
-    return mica_step_copy(&l, r->text, r->n_text, out, err);
-}
-
-static mica_status read_flag(json_load *load, json_reader *r, bool *out, mica_error *err) {
-    json_event event;
-    mica_status st = mica_json_next(r, &event, err);
-    if (st) return st;
-    *out = event == JSON_TRUE;
-    bool is_flag = event == JSON_TRUE || event == JSON_FALSE || event == JSON_NULL;
-    return is_flag ? MICA_OK : fail_format(load, "a flag of the model is no boolean", err);
-}
-
-static mica_status read_type(json_load *load, json_reader *r, mica_error *err) {
-    const char *type;
-    mica_status st = read_string(load, r, &type, err);
-    if (st || !type) return st;
-    if (strcmp(type, "BPE") == 0) return MICA_OK;
-    return mica_fail(err, MICA_E_UNSUPPORTED, "%s: model \"%s\" is not supported", load->t->name,
-                     type);
-}
-
-/* The field whose key was just read. */
-static mica_status read_model_field(json_load *load, json_reader *r, mica_error *err) {
-    bpe_model *bpe = &load->t->bpe;
-    const char *text;
-    mica_status st;
-    if (is_key(r, "type")) return read_type(load, r, err);
-    if (is_key(r, "vocab") && !load->has_vocab) return read_vocab(load, r, err);
-    if (is_key(r, "merges")) return skip_span(r, &load->merges, err);
-    if (is_key(r, "unk_token")) return read_string(load, r, &bpe->unk_text, err);
-    if (is_key(r, "fuse_unk")) return read_flag(load, r, &bpe->fuse_unk, err);
-    if (is_key(r, "byte_fallback")) return read_flag(load, r, &bpe->byte_fallback, err);
-    if (is_key(r, "ignore_merges")) return read_flag(load, r, &bpe->ignore_merges, err);
-    if (is_key(r, "continuing_subword_prefix")) {
-        if ((st = read_string(load, r, &text, err))) return st;
-        bpe->prefix = text ? text : "";
-        return MICA_OK;
-    }
-    if (is_key(r, "end_of_word_suffix")) {
-        if ((st = read_string(load, r, &text, err))) return st;
-        bpe->suffix = text ? text : "";
-        return MICA_OK;
-    }
-    return mica_json_skip(r, err); /* dropout: for training only */
-}
-
-static mica_status read_model(json_load *load, json_reader *r, mica_error *err) {
-    json_event event;
-    mica_status st = mica_json_next(r, &event, err);
-    if (st) return st;
-    if (event != JSON_OBJECT_BEGIN) return fail_format(load, "\"model\" is no object", err);
-    load->has_model = true;
-    while (!(st = mica_json_next(r, &event, err)) && event == JSON_KEY) {
-        if ((st = read_model_field(load, r, err))) return st;
-    }
-    return st;
-}
-
-static mica_status finish_model(json_load *load, mica_error *err) {
-    bpe_model *bpe = &load->t->bpe;
-    if (!load->has_model || !load->has_vocab) return fail_format(load, "no model vocabulary", err);
-    bpe->later_rank_wins = true;
-    mica_status st = read_merges(load, err);
-    if (!st && bpe->unk_text) {
-        bpe->unk_id = mica_vocab_find(&load->t->vocab, bpe->unk_text, strlen(bpe->unk_text));
-    }
-    return st;
 }
 
 /* ---- the small parts ---- */
@@ -398,18 +179,18 @@ static mica_status read_version(json_load *load, json_reader *r, mica_error *err
     json_event event;
     mica_status st = mica_json_next(r, &event, err);
     if (st) return st;
-    if (event == JSON_STRING && is_key(r, "1.0")) return MICA_OK;
+    if (event == JSON_STRING && json_is_key(r, "1.0")) return MICA_OK;
     return mica_fail(err, MICA_E_UNSUPPORTED, "%s: \"version\" is not \"1.0\"", load->t->name);
 }
 
 static mica_status read_field(json_load *load, json_reader *r, mica_error *err) {
-    if (is_key(r, "version")) return read_version(load, r, err);
-    if (is_key(r, "model") && !load->has_model) return read_model(load, r, err);
-    if (is_key(r, "added_tokens")) return skip_span(r, &load->added, err);
-    if (is_key(r, "normalizer")) return skip_span(r, &load->normalizer, err);
-    if (is_key(r, "pre_tokenizer")) return skip_span(r, &load->pre_tokenizer, err);
-    if (is_key(r, "post_processor")) return skip_span(r, &load->post_processor, err);
-    if (is_key(r, "decoder")) return skip_span(r, &load->decoder, err);
+    if (json_is_key(r, "version")) return read_version(load, r, err);
+    if (json_is_key(r, "model") && !load->has_model) return mica_json_load_model(load, r, err);
+    if (json_is_key(r, "added_tokens")) return json_skip_span(r, &load->added, err);
+    if (json_is_key(r, "normalizer")) return json_skip_span(r, &load->normalizer, err);
+    if (json_is_key(r, "pre_tokenizer")) return json_skip_span(r, &load->pre_tokenizer, err);
+    if (json_is_key(r, "post_processor")) return json_skip_span(r, &load->post_processor, err);
+    if (json_is_key(r, "decoder")) return json_skip_span(r, &load->decoder, err);
     return mica_json_skip(r, err); /* truncation, padding */
 }
 
@@ -440,7 +221,7 @@ static mica_status load_all(json_load *load, const char *config, size_t n_config
                             mica_error *err) {
     tokenizer *t = load->t;
     mica_status st = read_file(load, err);
-    if (!st) st = finish_model(load, err);
+    if (!st) st = mica_json_load_finish_model(load, err);
     size_t n_model_ids = t->vocab.n_ids;
     if (!st) st = read_added_list(load, arena, err);
     if (!st) st = apply_config(load, config, n_config, arena, err);

@@ -22,6 +22,7 @@ enum token_kind {
     TOKEN_UNUSED = 5,
     TOKEN_BYTE = 6,
     TOKEN_HIDDEN = 7,
+    TOKEN_OUTSIDE = 8, /* an added token that the model does not know */
     TOKEN_KIND_MASK = 0x0F,
     TOKEN_SPECIAL = 0x10, /* skipped by skip_special, and only a token if parse_special */
     TOKEN_LITERAL = 0x20, /* decodes to its text as it is */
@@ -66,6 +67,13 @@ static inline uint8_t vocab_kind(const vocab *v, int32_t id) {
 }
 static inline bool vocab_has_token(const vocab *v, int64_t id) {
     return vocab_has(v, id) && vocab_kind(v, (int32_t)id) != TOKEN_HIDDEN;
+}
+
+/* Whether the model may make this id of text, whatever model it is. */
+static inline bool vocab_has_piece(const vocab *v, int64_t id) {
+    if (!vocab_has(v, id)) return false;
+    uint8_t kind = vocab_kind(v, (int32_t)id);
+    return kind == TOKEN_NORMAL || kind == TOKEN_USER;
 }
 
 /* A good mix of short strings, for the hashes of this folder. */

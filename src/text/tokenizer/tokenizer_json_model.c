@@ -1,0 +1,294 @@
+/* tokenizer_json_model.c: the model of a tokenizer.json.
+ *
+ * Vocabulary and merges go event by event into their tables, without a tree. Merges need the whole
+ * vocabulary and are read in a second pass over their part of the file.
+ */
+#include <math.h>
+
+#include "text/tokenizer/json_load.h"
+
+static mica_status fail_format(const json_load *load, const char *what, mica_error *err) {
+    return mica_fail(err, MICA_E_FORMAT, "%s: %s", load->t->name, what);
+}
+
+/* ---- vocabulary and merges ---- */
+
+/* ["piece", score]; the bracket is read. */
+static mica_status read_scored(json_load *load, json_reader *r, mica_error *err) {
+    tokenizer *t = load->t;
+    json_event event;
+    mica_status st = mica_json_next(r, &event, err);
+    if (st) return st;
+    if (event != JSON_STRING) return fail_format(load, "a piece of \"vocab\" is no string", err);
+    size_t id = t->unigram.n_scores;
+    if ((st = mica_vocab_add(&t->vocab, id, r->text, r->n_text, TOKEN_NORMAL, err))) return st;
+    if ((st = mica_json_next(r, &event, err))) return st;
+    double score = event == JSON_NUMBER ? mica_json_text_double(r) : NAN;
+    if (score != score) return fail_format(load, "a score in \"vocab\" is no number", err);
+    if ((st = mica_unigram_push_score(&t->unigram, score, err))) return st;
+    if ((st = mica_json_next(r, &event, err))) return st;
+    return event == JSON_ARRAY_END ? MICA_OK
+                                   : fail_format(load, "an entry of \"vocab\" is no pair", err);
+}
+
+static mica_status read_scored_list(json_load *load, json_reader *r, mica_error *err) {
+    json_event event;
+    mica_status st;
+    while (!(st = mica_json_next(r, &event, err)) && event != JSON_ARRAY_END) {
+        if (event != JSON_ARRAY_BEGIN) {
+            return fail_format(load, "an entry of \"vocab\" is no pair", err);
+        }
+        if ((st = read_scored(load, r, err))) return st;
+    }
+    return st;
+}
+
+static mica_status read_vocab(json_load *load, json_reader *r, mica_error *err) {
+    json_event event;
+    mica_status st = mica_json_next(r, &event, err);
+    if (st) return st;
+    load->has_vocab = true;
+    load->model.has_list = event == JSON_ARRAY_BEGIN;
+    if (load->model.has_list) return read_scored_list(load, r, err);
+    if (event != JSON_OBJECT_BEGIN) return fail_format(load, "\"vocab\" is no object", err);
+    text_buffer key = {0};
+    while (!(st = mica_json_next(r, &event, err)) && event == JSON_KEY) {
+        key.n = 0;
+        if ((st = mica_text_buffer_append(&key, r->text, r->n_text, err))) break;
+        if ((st = mica_json_next(r, &event, err))) break;
+        int64_t id;
+        if (event != JSON_NUMBER || !mica_json_text_i64(r, &id) || id < 0) {
+            st = fail_format(load, "an id in \"vocab\" is no whole number from 0", err);
+            break;
+        }
+        st = mica_vocab_add(&load->t->vocab, (size_t)id, key.data, key.n, TOKEN_NORMAL, err);
+        if (st) break;
+    }
+    mica_text_buffer_deinit(&key);
+    return st;
+}
+
+/* The id of a merged text; its right part loses the prefix that marks it as a continuation. */
+static int32_t find_joined(const tokenizer *t, const char *left, size_t n_left, const char *right,
+                           size_t n_right) {
+    char text[2 * 1024];
+    size_t n_prefix = strlen(t->bpe.prefix);
+    if (n_prefix && n_right >= n_prefix && memcmp(right, t->bpe.prefix, n_prefix) == 0) {
+        right += n_prefix;
+        n_right -= n_prefix;
+    }
+    if (n_left + n_right > sizeof(text)) return -1;
+    text_buffer whole = {.data = text, .capacity = sizeof(text)};
+    text_put_bytes(&whole, left, n_left);
+    text_put_bytes(&whole, right, n_right);
+    return mica_vocab_find(&t->vocab, text, whole.n);
+}
+
+static mica_status add_merge(json_load *load, const char *left, size_t n_left, const char *right,
+                             size_t n_right, mica_error *err) {
+    tokenizer *t = load->t;
+    int32_t ids[3] = {mica_vocab_find(&t->vocab, left, n_left),
+                      mica_vocab_find(&t->vocab, right, n_right),
+                      find_joined(t, left, n_left, right, n_right)};
+    if (ids[0] < 0 || ids[1] < 0 || ids[2] < 0) {
+        return mica_fail(err, MICA_E_FORMAT,
+                         "%s: merge %zu, \"%.*s\" + \"%.*s\", has a part or a result that is not "
+                         "in the vocabulary",
+                         t->name, t->bpe.n_merges, (int)(n_left < 60 ? n_left : 60), left,
+                         (int)(n_right < 60 ? n_right : 60), right);
+    }
+    bpe_merge merge = {(uint32_t)ids[0], (uint32_t)ids[1], (uint32_t)ids[2]};
+    return mica_bpe_add_merge(&t->bpe, merge, err);
+}
+
+/* "left right" with exactly one space. */
+static mica_status add_merge_line(json_load *load, const char *line, size_t n, mica_error *err) {
+    if (n >= 8 && memcmp(line, "#version", 8) == 0) return MICA_OK;
+    const char *space = memchr(line, ' ', n);
+    size_t n_left = space ? (size_t)(space - line) : 0;
+    if (!space || memchr(space + 1, ' ', n - n_left - 1)) {
+        return mica_fail(err, MICA_E_FORMAT, "%s: merge %zu, \"%.*s\", is not two parts",
+                         load->t->name, load->t->bpe.n_merges, (int)(n < 60 ? n : 60), line);
+    }
+    return add_merge(load, line, n_left, space + 1, n - n_left - 1, err);
+}
+
+/* ["left", "right"]; the bracket is read. */
+static mica_status add_merge_pair(json_load *load, json_reader *r, text_buffer *left,
+                                  mica_error *err) {
+    json_event event;
+    mica_status st = mica_json_next(r, &event, err);
+    if (st) return st;
+    if (event != JSON_STRING) return fail_format(load, "a merge is no pair of strings", err);
+    left->n = 0;
+    if ((st = mica_text_buffer_append(left, r->text, r->n_text, err))) return st;
+    if ((st = mica_json_next(r, &event, err))) return st;
+    if (event != JSON_STRING) return fail_format(load, "a merge is no pair of strings", err);
+    if ((st = add_merge(load, left->data, left->n, r->text, r->n_text, err))) return st;
+    if ((st = mica_json_next(r, &event, err))) return st;
+    return event == JSON_ARRAY_END ? MICA_OK
+                                   : fail_format(load, "a merge is no pair of strings", err);
+}
+
+static mica_status read_merges(json_load *load, mica_error *err) {
+    json_reader r;
+    json_event event;
+    text_buffer left = {0};
+    if (!load->merges.end) return fail_format(load, "model \"BPE\" lacks its \"merges\"", err);
+    mica_json_reader_init(&r, load->data + load->merges.begin,
+                          load->merges.end - load->merges.begin, load->t->name);
+    mica_status st = mica_json_next(&r, &event, err);
+    if (!st && event != JSON_ARRAY_BEGIN) st = fail_format(load, "\"merges\" is no array", err);
+    while (!st && !(st = mica_json_next(&r, &event, err)) && event != JSON_ARRAY_END) {
+        if (event == JSON_STRING) {
+            st = add_merge_line(load, r.text, r.n_text, err);
+        } else if (event == JSON_ARRAY_BEGIN) {
+            st = add_merge_pair(load, &r, &left, err);
+        } else {
+            st = fail_format(load, "a merge is no pair of strings", err);
+        }
+    }
+    mica_text_buffer_deinit(&left);
+    mica_json_reader_deinit(&r);
+    return st;
+}
+
+/* ---- the model ---- */
+
+/* A string of the model, or NULL for null. */
+static mica_status read_string(json_load *load, json_reader *r, const char **out, mica_error *err) {
+    json_event event;
+    mica_status st = mica_json_next(r, &event, err);
+    if (st) return st;
+    *out = NULL;
+    if (event == JSON_NULL) return MICA_OK;
+    if (event != JSON_STRING) return fail_format(load, "a field of the model is no string", err);
+    step_loader l = mica_tokenizer_loader(load->t);
+    return mica_step_copy(&l, r->text, r->n_text, out, err);
+}
+
+static mica_status read_flag(json_load *load, json_reader *r, bool *out, mica_error *err) {
+    json_event event;
+    mica_status st = mica_json_next(r, &event, err);
+    if (st) return st;
+    *out = event == JSON_TRUE;
+    bool is_flag = event == JSON_TRUE || event == JSON_FALSE || event == JSON_NULL;
+    return is_flag ? MICA_OK : fail_format(load, "a flag of the model is no boolean", err);
+}
+
+/* A whole number from 0, or -1 for null. */
+static mica_status read_count(json_load *load, json_reader *r, int64_t *out, mica_error *err) {
+    json_event event;
+    mica_status st = mica_json_next(r, &event, err);
+    if (st) return st;
+    *out = -1;
+    if (event == JSON_NULL) return MICA_OK;
+    bool is_count = event == JSON_NUMBER && mica_json_text_i64(r, out) && *out >= 0;
+    return is_count ? MICA_OK : fail_format(load, "a field of the model is no whole number", err);
+}
+
+/* The field whose key was just read. */
+static mica_status read_field(json_load *load, json_reader *r, mica_error *err) {
+    json_model *m = &load->model;
+    if (json_is_key(r, "type")) return read_string(load, r, &m->type, err);
+    if (json_is_key(r, "vocab") && !load->has_vocab) return read_vocab(load, r, err);
+    if (json_is_key(r, "merges")) return json_skip_span(r, &load->merges, err);
+    if (json_is_key(r, "unk_token")) return read_string(load, r, &m->unk_text, err);
+    if (json_is_key(r, "unk_id")) return read_count(load, r, &m->unk_id, err);
+    if (json_is_key(r, "fuse_unk")) return read_flag(load, r, &m->fuse_unk, err);
+    if (json_is_key(r, "byte_fallback")) return read_flag(load, r, &m->byte_fallback, err);
+    if (json_is_key(r, "ignore_merges")) return read_flag(load, r, &m->ignore_merges, err);
+    if (json_is_key(r, "continuing_subword_prefix")) return read_string(load, r, &m->prefix, err);
+    if (json_is_key(r, "end_of_word_suffix")) return read_string(load, r, &m->suffix, err);
+    if (json_is_key(r, "max_input_chars_per_word")) return read_count(load, r, &m->max_chars, err);
+    return mica_json_skip(r, err); /* dropout: for training only */
+}
+
+mica_status mica_json_load_model(json_load *load, json_reader *r, mica_error *err) {
+    json_event event;
+    mica_status st = mica_json_next(r, &event, err);
+    if (st) return st;
+    if (event != JSON_OBJECT_BEGIN) return fail_format(load, "\"model\" is no object", err);
+    load->has_model = true;
+    load->model.unk_id = load->model.max_chars = -1;
+    while (!(st = mica_json_next(r, &event, err)) && event == JSON_KEY) {
+        if ((st = read_field(load, r, err))) return st;
+    }
+    return st;
+}
+
+/* -1 for NULL and unknown texts. */
+static int32_t find_token(const json_load *load, const char *text) {
+    return text ? mica_vocab_find(&load->t->vocab, text, strlen(text)) : -1;
+}
+
+static mica_status finish_bpe(json_load *load, mica_error *err) {
+    const json_model *m = &load->model;
+    bpe_model *bpe = &load->t->bpe;
+    bpe->prefix = m->prefix ? m->prefix : "";
+    bpe->suffix = m->suffix ? m->suffix : "";
+    bpe->unk_text = m->unk_text;
+    bpe->unk_id = find_token(load, m->unk_text);
+    bpe->fuse_unk = m->fuse_unk;
+    bpe->byte_fallback = m->byte_fallback;
+    bpe->ignore_merges = m->ignore_merges;
+    bpe->later_rank_wins = true;
+    return read_merges(load, err);
+}
+
+static void finish_word(json_load *load, bool is_whole) {
+    const json_model *m = &load->model;
+    load->t->model = TOKENIZER_WORD;
+    load->t->word = (word_model){
+        .unk_text = m->unk_text ? m->unk_text
+                    : is_whole  ? "<unk>"
+                                : "[UNK]",
+        .is_whole = is_whole,
+        .head = "",
+        .prefix = m->prefix  ? m->prefix
+                  : is_whole ? ""
+                             : "##",
+        .max_chars = m->max_chars < 0 ? 100 : (uint64_t)m->max_chars,
+    };
+    load->t->word.unk_id = find_token(load, load->t->word.unk_text);
+}
+
+static mica_status finish_unigram(json_load *load, mica_error *err) {
+    const json_model *m = &load->model;
+    unigram_model *unigram = &load->t->unigram;
+    load->t->model = TOKENIZER_UNIGRAM;
+    if (m->unk_id >= 0 && (uint64_t)m->unk_id >= unigram->n_scores) {
+        return fail_format(load, "\"unk_id\" is no piece of the vocabulary", err);
+    }
+    unigram->unk_id = (int32_t)m->unk_id;
+    unigram->byte_fallback = m->byte_fallback;
+    return MICA_OK;
+}
+
+/* Files from before "type" are told apart by their fields. */
+static const char *model_type(const json_load *load) {
+    const json_model *m = &load->model;
+    if (m->type) return m->type;
+    if (m->has_list) return "Unigram";
+    if (load->merges.end) return "BPE";
+    return m->max_chars >= 0 ? "WordPiece" : "WordLevel";
+}
+
+mica_status mica_json_load_finish_model(json_load *load, mica_error *err) {
+    if (!load->has_model || !load->has_vocab) return fail_format(load, "no model vocabulary", err);
+    const char *type = model_type(load);
+    bool is_unigram = strcmp(type, "Unigram") == 0;
+    if (is_unigram != load->model.has_list) {
+        return mica_fail(err, MICA_E_FORMAT, "%s: the \"vocab\" of model \"%s\" is no %s",
+                         load->t->name, type, is_unigram ? "list" : "object");
+    }
+    if (is_unigram) return finish_unigram(load, err);
+    if (strcmp(type, "BPE") == 0) return finish_bpe(load, err);
+    bool is_whole = strcmp(type, "WordLevel") == 0;
+    if (is_whole || strcmp(type, "WordPiece") == 0) {
+        finish_word(load, is_whole);
+        return MICA_OK;
+    }
+    return mica_fail(err, MICA_E_UNSUPPORTED, "%s: model \"%s\" is not supported", load->t->name,
+                     type);
+}
