@@ -270,7 +270,7 @@ static const char *model_type(const json_load *load) {
     const json_model *m = &load->model;
     if (m->type) return m->type;
     if (m->has_list) return "Unigram";
-    if (load->merges.end) return "BPE";
+    if (load->merges.end || !m->unk_text) return "BPE";
     return m->max_chars >= 0 ? "WordPiece" : "WordLevel";
 }
 
