@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/constrain.h"
 
 typedef struct generate_args {
     compute_options compute;
     generate_options generate;
+    constraint_args constraint;
     const char *prompt, *ids;
     int64_t top_k, penalty_window;
     bool raw, json, verbose;
@@ -24,6 +26,7 @@ typedef struct generate_run {
     detokenizer stream;
     token_list prompt;
     char *text; /* of the prompt, when read from standard input */
+    constraint constraint;
     generate_result result;
     cli_progress progress;
     mica_error stream_error;
@@ -59,8 +62,9 @@ static int parse(int argc, char **argv, generate_args *a, const char **words) {
         {"verbose", 0, ARG_FLAG, &a->verbose, NULL,
          "statistics after the text, as mlx_lm prints them", 0, 0},
     };
-    arg_spec more[N_COMPUTE_SPECS];
-    mica_compute_specs(more, &a->compute);
+    arg_spec more[N_CONSTRAINT_SPECS + N_COMPUTE_SPECS];
+    mica_constraint_specs(more, &a->constraint);
+    mica_compute_specs(more + N_CONSTRAINT_SPECS, &a->compute);
     const arg_verb verb = {
         .name = "generate",
         .usage = "mica generate MODEL -p TEXT | --ids 1,2,3 [options]",
@@ -74,7 +78,7 @@ static int parse(int argc, char **argv, generate_args *a, const char **words) {
         .specs = specs,
         .n_specs = sizeof(specs) / sizeof(specs[0]),
         .more = more,
-        .n_more = N_COMPUTE_SPECS,
+        .n_more = N_CONSTRAINT_SPECS + N_COMPUTE_SPECS,
         .min_words = 1,
         .max_words = 1,
     };
@@ -91,7 +95,7 @@ static int parse(int argc, char **argv, generate_args *a, const char **words) {
         fprintf(stderr, "mica generate: give the prompt with either -p TEXT or --ids 1,2,3\n");
         return EXIT_USAGE;
     }
-    return EXIT_OK;
+    return mica_constraint_check("generate", &a->constraint);
 }
 
 /* ---- callbacks ---- */
@@ -140,17 +144,37 @@ static mica_status make_prompt(generate_run *run, mica_error *err) {
     return mica_tokenizer_encode(run->tokenizer, text, n, options, &run->prompt, err);
 }
 
+/* The end tokens of a constrained answer are the model's and the tokenizer's. */
+static mica_status start_constraint(generate_run *run, generate_options *options,
+                                    mica_error *err) {
+    if (!mica_constraint_is_set(&run->args->constraint)) return MICA_OK;
+    if (!run->tokenizer)
+        return mica_fail(err, MICA_E_UNSUPPORTED,
+                         "constrained output needs the model's tokenizer, which is not there");
+    const model_config *config = mica_model_config(mica_engine_model(run->engine));
+    int32_t ends[64];
+    size_t n = 0;
+    for (int i = 0; i < config->n_eos; i++)
+        ends[n++] = config->eos_ids[i];
+    for (int32_t i = 0; i < options->n_extra_eos && n < 64; i++)
+        ends[n++] = options->extra_eos[i];
+    options->filter = &run->constraint.filter;
+    return mica_constraint_start(&run->constraint, run->tokenizer, ends, n, err);
+}
+
 static mica_status generate(generate_run *run, mica_error *err) {
     generate_options options = run->args->generate;
     size_t n_end = 0;
     if (run->tokenizer) options.extra_eos = mica_tokenizer_end_ids(run->tokenizer, &n_end);
     options.n_extra_eos = (int32_t)n_end;
+    mica_status st = start_constraint(run, &options, err);
+    if (st) return st;
     options.on_token = on_token;
     options.on_progress = on_progress;
     options.user = run;
     mica_progress_begin(&run->progress, "reading the prompt");
-    mica_status st = mica_generate(run->session, run->prompt.ids, (int64_t)run->prompt.n, &options,
-                                   &run->result, err);
+    st = mica_generate(run->session, run->prompt.ids, (int64_t)run->prompt.n, &options,
+                       &run->result, err);
     mica_progress_end(&run->progress);
     return st;
 }
@@ -254,7 +278,10 @@ static void print_stats(const generate_result *r) {
 
 static mica_status run_all(generate_run *run, const char *model_name, engine_options *options,
                            mica_error *err) {
-    mica_status st = mica_cli_open_engine(&run->engine, &run->path, model_name, options, err);
+    mica_status st = MICA_OK;
+    if (mica_constraint_is_set(&run->args->constraint))
+        st = mica_constraint_compile(&run->constraint, &run->args->constraint, err);
+    if (!st) st = mica_cli_open_engine(&run->engine, &run->path, model_name, options, err);
     if (st) return st;
     st = mica_tokenizer_open(&run->tokenizer, run->path, err);
     if (st == MICA_E_NOT_FOUND && run->args->ids) st = MICA_OK; /* ids in, ids out */
@@ -270,6 +297,7 @@ static mica_status run_all(generate_run *run, const char *model_name, engine_opt
 
 static void generate_deinit(generate_run *run) {
     mica_generate_result_deinit(&run->result);
+    mica_constraint_deinit(&run->constraint);
     mica_detokenizer_deinit(&run->stream);
     mica_session_free(run->session);
     mica_engine_close(run->engine);

@@ -91,6 +91,9 @@ void mica_sampler_defaults(sampler_options *options);
 mica_status mica_sampler_new(sampler **out, const sampler_options *options, int64_t n_vocab,
                              mica_error *err);
 void mica_sampler_free(sampler *s);
+/* From now on tokens whose bit in `mask` is 0 are ruled out; borrowed, of one bit a token; NULL: all
+ * are allowed. */
+void mica_sampler_set_mask(sampler *s, const uint64_t *mask);
 /* Token `step` (0 first) from a row; history = prompt and generated ids. The row is left as it is.
  * *logprob (may be NULL): after processors, before filters. MICA_E_INTERNAL: NaN or all -inf. */
 mica_status mica_sampler_sample(sampler *s, const float *logits, const int32_t *history,
@@ -106,8 +109,18 @@ typedef enum finish_reason {
 } finish_reason;
 const char *mica_finish_name(finish_reason r); /* "stop", "length", "context", "cancelled" */
 
+/* Constrains what is generated: before each token it is asked what may come. */
+typedef struct token_filter {
+    /* Bit id of mask[0..n_words) says whether token `id` may come; all are written. */
+    mica_status (*mask)(void *user, uint64_t *mask, size_t n_words, mica_error *err);
+    /* The token was taken, an end token too if ends are ignored. *is_done: generation stops. */
+    mica_status (*accept)(void *user, int32_t id, bool *is_done, mica_error *err);
+    void *user;
+} token_filter;
+
 typedef struct generate_options {
     sampler_options sampler;
+    const token_filter *filter; /* NULL: none */
     int64_t max_tokens;
     bool ignore_eos;
     const int32_t *extra_eos; /* besides the model's: what the tokenizer knows */

@@ -18,6 +18,7 @@ typedef struct generation {
     uint64_t step; /* index of the token to be sampled */
     int32_t id;    /* the latest sampled */
     float logprob;
+    uint64_t *mask; /* of the filter; NULL: none */
     double first_s, last_s; /* when the first and the latest token were there */
 } generation;
 
@@ -37,9 +38,17 @@ void mica_generate_result_deinit(generate_result *r) {
     r->n_ids = 0;
 }
 
+static size_t mask_words(const generation *g) {
+    return ((size_t)g->session->engine->vocab_size + 63) / 64;
+}
+
 /* Logits of row i of the running eval: its history ends with that row. */
 static mica_status on_logits(void *user, int64_t i, const float *logits, mica_error *err) {
     generation *g = user;
+    const token_filter *f = g->options->filter;
+    size_t n_words = mask_words(g);
+    mica_status st = f ? f->mask(f->user, g->mask, n_words, err) : MICA_OK;
+    if (st) return st;
     g->logprob = NAN;
     return mica_sampler_sample(g->sampler, logits, g->session->tokens, g->start + i + 1, g->step,
                                &g->id, g->options->logprobs ? &g->logprob : NULL, err);
@@ -76,6 +85,12 @@ static bool is_end(const generation *g, int32_t id) {
     return false;
 }
 
+static mica_status take(const generation *g, bool *is_done, mica_error *err) {
+    const token_filter *f = g->options->filter;
+    *is_done = false;
+    return f ? f->accept(f->user, g->id, is_done, err) : MICA_OK;
+}
+
 /* Tokens from the one that the prompt's last row gave. */
 static mica_status run_tokens(generation *g, generate_result *r, mica_error *err) {
     const generate_options *o = g->options;
@@ -85,16 +100,20 @@ static mica_status run_tokens(generation *g, generate_result *r, mica_error *err
         ++*n_generated;
         r->reason = FINISH_STOP;
         if (is_end(g, g->id)) return MICA_OK;
+        bool is_done;
+        mica_status st = take(g, &is_done, err);
+        if (st) return st;
         r->ids[r->n_ids++] = g->id;
         r->reason = FINISH_CANCELLED;
         if (o->on_token && !o->on_token(o->user, g->id, g->logprob)) return MICA_OK;
+        r->reason = FINISH_STOP;
+        if (is_done) return MICA_OK;
         r->reason = FINISH_LENGTH;
         if (*n_generated == o->max_tokens) return MICA_OK;
         r->reason = FINISH_CONTEXT;
         if (mica_session_length(s) == s->engine->max_context) return MICA_OK;
         g->step++;
-        mica_status st = run_rows(g, &g->id, 1, ROLE_DECODE, err);
-        if (st) return st;
+        if ((st = run_rows(g, &g->id, 1, ROLE_DECODE, err))) return st;
     }
 }
 
@@ -159,12 +178,21 @@ mica_status mica_generate(session *s, const int32_t *prompt, int64_t n_prompt,
     }
     if ((st = mica_sampler_new(&g.sampler, &options->sampler, s->engine->vocab_size, err)))
         goto out;
+    if (options->filter) {
+        g.mask = mica_calloc(mask_words(&g), sizeof(*g.mask));
+        if (!g.mask) {
+            st = mica_fail(err, MICA_E_NOMEM, "out of memory for a token mask");
+            goto out;
+        }
+        mica_sampler_set_mask(g.sampler, g.mask);
+    }
     if ((st = run_all(&g, prompt, n_prompt, &r, err))) goto out;
     fill_stats(&g, start_s, n_prompt, &r.stats);
     *out = r;
     r.ids = NULL;
 out:
     mica_sampler_free(g.sampler);
+    mica_free(g.mask);
     mica_generate_result_deinit(&r);
     return st;
 }

@@ -1,6 +1,6 @@
 /* sampler.c: from a row of logits to a token.
  *
- * Order: logit bias, repetition, presence and frequency penalty; temperature 0 takes the first
+ * Order: logit bias, repetition, presence and frequency penalty, mask; temperature 0 takes the first
  * maximum; else log-probabilities, top_p, min_p, top_k, and one draw at lp/temperature. The draw is
  * Gumbel-max with noise from a counter-based generator keyed by seed and index of the token: it
  * depends on nothing else, neither on earlier draws nor on who shares the step.
@@ -137,6 +137,15 @@ static void apply_penalties(sampler *s, const int32_t *history, int64_t n_histor
     }
 }
 
+void mica_sampler_set_mask(sampler *s, const uint64_t *mask) { s->mask = mask; }
+
+/* A logit that is not a number stays one, so that it is seen. */
+static void apply_mask(sampler *s) {
+    for (int64_t i = 0; i < s->n_vocab; i++) {
+        if (!(s->mask[i >> 6] >> (i & 63) & 1) && !isnan(s->row[i])) s->row[i] = -INFINITY;
+    }
+}
+
 mica_status mica_sampler_process(sampler *s, const float *logits, const int32_t *history,
                                  int64_t n_history, int32_t *best, mica_error *err) {
     float *row = s->row;
@@ -144,6 +153,7 @@ mica_status mica_sampler_process(sampler *s, const float *logits, const int32_t 
     for (int32_t i = 0; i < s->options.n_bias; i++)
         row[s->bias_ids[i]] += s->bias_values[i];
     if (s->counts) apply_penalties(s, history, n_history);
+    if (s->mask) apply_mask(s);
     int32_t top = 0;
     bool sane = true;
     for (int32_t i = 0; i < s->n_vocab; i++) {

@@ -16,9 +16,10 @@ struct sampler {
     float *row;       /* [n_vocab]: processed logits, later log-probabilities */
     int32_t *ranked;  /* [n_vocab]: ids; the kept ones first or, with filters, last */
     uint32_t *counts; /* [n_vocab], all 0 between calls; NULL without penalties */
+    const uint64_t *mask; /* of the tokens that are allowed; NULL: all */
 };
 
-/* Copies the logits and applies bias and penalties; *best is the first maximum. */
+/* Copies the logits and applies bias, penalties and mask; *best is the first maximum. */
 mica_status mica_sampler_process(sampler *s, const float *logits, const int32_t *history,
                                  int64_t n_history, int32_t *best, mica_error *err);
 /* log(sum(exp(row))), from the row's maximum. */
