@@ -73,6 +73,7 @@ mica_status mica_grammar_machine_new(grammar_machine **out, const grammar *g,
     m->grammar = g;
     m->vocab = vocab;
     m->n_end_ids = n_end_ids;
+    m->budget_bytes = BUDGET_BYTES;
     if ((st = init_machine(m, end_ids, err))) {
         mica_grammar_machine_free(m);
         return st;
@@ -100,7 +101,7 @@ static mica_status import_all(grammar_machine *m, lazy *fresh, uint32_t *stacks,
 }
 
 mica_status mica_machine_trim(grammar_machine *m, mica_error *err) {
-    if (mica_lazy_bytes(&m->lazy) + m->mask_bytes < BUDGET_BYTES) return MICA_OK;
+    if (mica_lazy_bytes(&m->lazy) + m->mask_bytes < m->budget_bytes) return MICA_OK;
     lazy fresh;
     mica_status st = mica_lazy_init(&fresh, m->lazy.program, err);
     if (st) return st;

@@ -36,6 +36,7 @@ struct grammar_machine {
     token_mask *masks;
     uint32_t n_masks, masks_capacity;
     size_t mask_bytes;
+    size_t budget_bytes; /* of states and masks */
     size_t n_flushes;
     plain_edge edges[N_PLAIN_STATES][256];
     uint16_t n_edges[N_PLAIN_STATES];

@@ -3,7 +3,7 @@
  *
  *   {"schema": ... | "regex": TEXT | "gbnf": TEXT | "choices": [...],
  *    "any_order": bool, "compact": bool, "lenient": bool,
- *    "texts": [TEXT, ...], "walks": N, "seed": S, "steps": N}
+ *    "texts": [TEXT, ...], "check_masks": bool, "walks": N, "seed": S, "steps": N, "budget": BYTES}
  *   {"error": TEXT, "code": NAME} or {"accepts": [bool, ...], "walks": [TEXT, ...]}
  *
  * A text is fed as tokens, longest first and byte by byte: both must agree, and each token must be in
@@ -14,10 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/rng.h"
-#include "text/grammar/grammar.h"
+#include "text/grammar/machine.h"
 
-enum { MAX_LINE = 1 << 24, END_ID = 0 };
+enum { MAX_LINE = 1 << 24, END_ID = 0, MAX_CHOICES = 64 };
 
 typedef struct probe {
     grammar_vocab *vocab;
@@ -163,8 +162,6 @@ static void put_bytes(char **text, size_t *n, const char *bytes, size_t n_bytes)
     *n += n_bytes;
 }
 
-#include "text/grammar/token_trie.h"
-
 static void walk(probe *p, uint64_t seed, int64_t steps, json_writer *w) {
     grammar_matcher *m, *fork;
     mica_error err;
@@ -221,11 +218,11 @@ static mica_status compile(grammar **out, const json_value *r, mica_error *err) 
         return mica_grammar_compile_regex(out, v->string, v->n, err);
     if ((v = mica_json_find(r, "gbnf"))) return mica_grammar_compile_gbnf(out, v->string, v->n, err);
     if (!(v = mica_json_find(r, "choices"))) return mica_grammar_compile_json(out, &options, err);
-    const char *choices[64];
-    for (size_t i = 0; i < v->n && i < 64; i++) {
+    const char *choices[MAX_CHOICES];
+    for (size_t i = 0; i < v->n && i < MAX_CHOICES; i++) {
         choices[i] = v->items[i]->string;
     }
-    return mica_grammar_compile_choices(out, choices, v->n, err);
+    return mica_grammar_compile_choices(out, choices, v->n < MAX_CHOICES ? v->n : MAX_CHOICES, err);
 }
 
 static void answer(probe *p, const json_value *r, json_writer *w) {
@@ -270,6 +267,8 @@ static void run(probe *p, const char *line, size_t n) {
     } else {
         if (mica_grammar_machine_new(&p->machine, g, p->vocab, &p->end_id, 1, &err))
             die("machine", &err);
+        p->machine->budget_bytes =
+            (size_t)mica_json_i64(mica_json_find(request, "budget"), 128 << 20);
         answer(p, request, &w);
         mica_grammar_machine_free(p->machine);
         mica_grammar_free(g);

@@ -1,0 +1,270 @@
+/* cases.c: grammars by hand: what GBNF and patterns mean, where errors point, that masks, rollback
+ * and forks agree with bytes, and that every failing allocation is a clean error.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmocka_base.h"
+#include "fault_alloc.h"
+#include "text/grammar/machine.h"
+
+typedef enum source { GBNF, REGEX, SCHEMA } source;
+
+static mica_status compile(grammar **g, source from, const char *text, mica_error *err) {
+    size_t n = strlen(text);
+    if (from == GBNF) return mica_grammar_compile_gbnf(g, text, n, err);
+    if (from == REGEX) return mica_grammar_compile_regex(g, text, n, err);
+    return mica_grammar_compile_schema_text(g, text, n, NULL, err);
+}
+
+static bool accepts(source from, const char *grammar_text, const char *text) {
+    grammar *g;
+    grammar_machine *m;
+    grammar_matcher *x;
+    mica_error err;
+    bool ok = true;
+    if (compile(&g, from, grammar_text, &err)) fail_msg("%s: %s", grammar_text, err.message);
+    assert_int_equal(mica_grammar_machine_new(&m, g, NULL, NULL, 0, &err), MICA_OK);
+    assert_int_equal(mica_grammar_matcher_new(&x, m, &err), MICA_OK);
+    assert_int_equal(mica_grammar_accept_bytes(x, text, strlen(text), &ok, &err), MICA_OK);
+    ok = ok && mica_grammar_is_complete(x);
+    mica_grammar_matcher_free(x);
+    mica_grammar_machine_free(m);
+    mica_grammar_free(g);
+    return ok;
+}
+
+/* ---- what is accepted ---- */
+
+static const struct {
+    source from;
+    const char *grammar, *yes, *no; /* separated by tabs */
+} verdicts[] = {
+    {GBNF, "root ::= \"a\" | \"bc\"", "a\tbc", "b\tabc\tac"},
+    {GBNF, "root ::= [a-c]+ [^x] # end\n", "aaz\tb\xC3\xA9", "ax\ta\tz"},
+    {GBNF, "root ::= item (\",\" item)*\nitem ::= [0-9]{2,3}", "12\t12,345", "1\t1234\t12,"},
+    {GBNF, "root ::= a\n  | b\na ::= \"x\"\nb ::= (\n \"y\"\n \"z\")?", "x\tyz", "y\txyz"},
+    {GBNF, "root ::= \"\\x41\\u00e9\\n\\\"\\\\\" .", "A\xC3\xA9\n\"\\x", "A\tA\xC3\xA9\n\"\\"},
+    {GBNF, "root ::= \"(\" root? \")\"", "()\t((()))", "(\t(()\t)("},
+    {GBNF, "root ::= (\"a\"? \"b\"?){3} \"c\"", "c\tabc\tbbbc\taabbc\tababac", "aaaabc\tbbbbc"},
+    {GBNF, "root ::= (x | y)*\nx ::= \"a\"*\ny ::= \"b\"?", "\tabab\tbbaaa", "c\tabc"},
+    {GBNF, "root ::= \"a\"{0,100} \"b\"", "b\taab", "a"},
+    {GBNF, "root ::= a-1 under_score\na-1 ::= \"p\"\nunder_score ::= \"q\"", "pq", "p"},
+    {REGEX, "^(ab?c){2}$", "acac\tabcac", "ac\tacacac"},
+    {REGEX, "[\\d\\-x]{2,}", "1-\tx9x", "1\tab"},
+    {REGEX, "\\p{Lu}\\P{L}+", "A1\t\xC3\x84.", "a1\tAB"},
+    {REGEX, "a{,2}", "a{,2}", "a\taa"},
+    {REGEX, "(?<year>\\d{4})|x{1000,1001}", "2024", "x"},
+    {SCHEMA, "{\"enum\":[1,\"a\",{\"k\":[2]}]}", "1\t\"a\"\t{\"k\": [2]}", "2\t\"b\"\t{\"k\":2}"},
+    {SCHEMA, "{\"type\":\"string\",\"maxLength\":1}", "\"\"\t\"\xC3\xA9\"\t\"\\ud83d\\ude00\"",
+     "\"ab\"\t\"\\ud83d\""},
+    {SCHEMA, "{\"type\":\"integer\",\"minimum\":-5,\"exclusiveMaximum\":10}", "-5\t0\t9",
+     "-6\t10\t-0\t1.0"},
+    {SCHEMA, "{\"type\":\"array\",\"prefixItems\":[{\"const\":1}],\"items\":false}", "[]\t[1]",
+     "[2]\t[1,1]"},
+};
+
+static void texts_are_judged(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof(verdicts) / sizeof(verdicts[0]); i++) {
+        for (int wanted = 0; wanted < 2; wanted++) {
+            char *list = strdup(wanted ? verdicts[i].yes : verdicts[i].no), *rest = list;
+            for (char *text; (text = strsep(&rest, "\t"));) {
+                if (accepts(verdicts[i].from, verdicts[i].grammar, text) != wanted)
+                    fail_msg("%s: \"%s\" must be %d", verdicts[i].grammar, text, wanted);
+            }
+            free(list);
+        }
+    }
+}
+
+/* ---- errors ---- */
+
+static const struct {
+    source from;
+    const char *grammar;
+    mica_status status;
+    uint64_t offset;
+    const char *word; /* in the message */
+} faults[] = {
+    {GBNF, "root ::= \"a", MICA_E_INVALID, 9, "closing quote"},
+    {GBNF, "root ::= [a", MICA_E_INVALID, 9, "]"},
+    {GBNF, "root ::= (\"a\"", MICA_E_INVALID, 9, ")"},
+    {GBNF, "root = \"a\"", MICA_E_INVALID, 5, "::="},
+    {GBNF, "root ::= \"a\" \"\\q\"", MICA_E_INVALID, 14, "escape"},
+    {GBNF, "root ::= \"a\"{3,2}", MICA_E_INVALID, 12, "repeat"},
+    {GBNF, "root ::= \"a\"\nroot ::= \"b\"", MICA_E_INVALID, 13, "line 2"},
+    {GBNF, "root ::= [z-a]", MICA_E_INVALID, 10, "range"},
+    {GBNF, "start ::= \"a\"", MICA_E_INVALID, 0, "root"},
+    {GBNF, "root ::= x", MICA_E_INVALID, MICA_NO_OFFSET, "\"x\" is used but not defined"},
+    {GBNF, "root ::= y\ny ::= \"\" y | \"a\"", MICA_E_INVALID, MICA_NO_OFFSET, "left recursion"},
+    {GBNF, "root ::= \"a\" root", MICA_E_INVALID, MICA_NO_OFFSET, "cannot be satisfied"},
+    {REGEX, "a(b", MICA_E_INVALID, 1, ")"},
+    {REGEX, "a)", MICA_E_INVALID, 1, "("},
+    {REGEX, "*a", MICA_E_INVALID, 0, "quantifier"},
+    {REGEX, "(?=a)", MICA_E_UNSUPPORTED, 0, "look-ahead"},
+    {REGEX, "(a)\\1", MICA_E_UNSUPPORTED, 3, "back references"},
+    {REGEX, "a\\b", MICA_E_UNSUPPORTED, 1, "word boundaries"},
+    {REGEX, "a^b", MICA_E_UNSUPPORTED, 1, "anchor"},
+    {REGEX, "a{2000000}", MICA_E_LIMIT, 1, "1000000"},
+    {REGEX, "\\p{Greek}", MICA_E_UNSUPPORTED, 0, "Greek"},
+    {REGEX, "[]", MICA_E_INVALID, MICA_NO_OFFSET, "cannot be satisfied"},
+    {SCHEMA, "{\"not\":{}}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET, "\"not\""},
+    {SCHEMA, "{\"type\":\"float\"}", MICA_E_INVALID, MICA_NO_OFFSET, "float"},
+    {SCHEMA, "{\"minLength\":-1}", MICA_E_INVALID, MICA_NO_OFFSET, "minLength"},
+    {SCHEMA, "{\"$ref\":\"#/$defs/x\"}", MICA_E_INVALID, MICA_NO_OFFSET, "#/$defs/x"},
+    {SCHEMA, "{\"format\":\"colour\"}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET, "colour"},
+    {SCHEMA, "false", MICA_E_INVALID, MICA_NO_OFFSET, "cannot be satisfied"},
+    {SCHEMA, "{\"type\":\"integer\",\"minimum\":1,\"maximum\":0}", MICA_E_INVALID, MICA_NO_OFFSET,
+     "cannot be satisfied"},
+    {SCHEMA, "{\"type\":\"object\",\"required\":[\"a\"],\"additionalProperties\":false}",
+     MICA_E_INVALID, MICA_NO_OFFSET, "cannot be satisfied"},
+    {SCHEMA, "{\"type\":\"string\",\"pattern\":\"^a$\",\"minLength\":2}", MICA_E_INVALID,
+     MICA_NO_OFFSET, "cannot be satisfied"},
+    {SCHEMA, "{\"pattern\":\"a(\"}", MICA_E_INVALID, 1, "pattern"},
+    {SCHEMA, "{\"type\":", MICA_E_FORMAT, 8, "schema"},
+};
+
+static void errors_say_where(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        grammar *g = NULL;
+        mica_error err;
+        mica_status st = compile(&g, faults[i].from, faults[i].grammar, &err);
+        if (st != faults[i].status || err.offset != faults[i].offset ||
+            !strstr(err.message, faults[i].word))
+            fail_msg("%s: status %d, offset %lld: %s", faults[i].grammar, st,
+                     (long long)err.offset, st ? err.message : "");
+    }
+}
+
+/* ---- machines ---- */
+
+static grammar_vocab *all_bytes(void) {
+    static char bytes[256][2];
+    const char *tokens[258];
+    size_t lengths[258];
+    for (int c = 0; c < 256; c++) {
+        bytes[c][0] = (char)c;
+        tokens[c] = bytes[c];
+        lengths[c] = 1;
+    }
+    tokens[256] = "\": \"";
+    tokens[257] = "ab\"";
+    lengths[256] = 4;
+    lengths[257] = 3;
+    grammar_vocab *v;
+    assert_int_equal(mica_grammar_vocab_from_bytes(&v, tokens, lengths, 258, NULL), MICA_OK);
+    return v;
+}
+
+static void history_can_be_taken_back(void **state) {
+    (void)state;
+    grammar_vocab *v = all_bytes();
+    grammar *g;
+    grammar_machine *m;
+    grammar_matcher *x, *y;
+    uint64_t first[8], mask[8];
+    const int32_t end = 300;
+    bool ok;
+    assert_int_equal(mica_grammar_compile_json(&g, NULL, NULL), MICA_OK);
+    assert_int_equal(mica_grammar_machine_new(&m, g, v, &end, 1, NULL), MICA_OK);
+    assert_int_equal(mica_grammar_matcher_new(&x, m, NULL), MICA_OK);
+    assert_int_equal(mica_grammar_mask(x, first, 8, NULL), MICA_OK);
+    assert_true(first['{' >> 6] >> ('{' & 63) & 1);
+    m->budget_bytes = 1; /* every mask starts with a rebuild */
+    static const char text[] = "{\"a\": [{\"b\": \"c\"}, [[[1]]]]}";
+    for (size_t i = 0; text[i]; i++) {
+        assert_int_equal(mica_grammar_accept(x, text[i], &ok, NULL), MICA_OK);
+        assert_true(ok);
+        assert_int_equal(mica_grammar_mask(x, mask, 8, NULL), MICA_OK);
+    }
+    assert_true(mica_grammar_machine_stats(m).n_flushes > 10);
+    assert_true(mica_grammar_is_complete(x));
+    assert_true(mask[end >> 6] >> (end & 63) & 1);
+    assert_int_equal(mica_grammar_accept(x, '{', &ok, NULL), MICA_OK);
+    assert_false(ok);
+    assert_int_equal(mica_grammar_matcher_fork(&y, x, NULL), MICA_OK);
+    assert_int_equal(mica_grammar_accept(y, end, &ok, NULL), MICA_OK);
+    assert_true(ok);
+    mica_grammar_matcher_free(y);
+    assert_int_equal(mica_grammar_rollback(x, strlen(text), NULL), MICA_OK);
+    assert_int_equal(mica_grammar_mask(x, mask, 8, NULL), MICA_OK);
+    assert_memory_equal(mask, first, sizeof(mask));
+    mica_error err;
+    assert_int_equal(mica_grammar_rollback(x, 1, &err), MICA_E_INVALID);
+    assert_int_equal(mica_grammar_mask(x, mask, 1, &err), MICA_E_INVALID);
+    mica_grammar_matcher_free(x);
+    mica_grammar_machine_free(m);
+    mica_grammar_free(g);
+    mica_grammar_vocab_free(v);
+}
+
+/* ---- memory ---- */
+
+static mica_status run_all(source from, const char *text, const char *instance, mica_error *err) {
+    static const char *const tokens[] = {"", "{\"", "a", "\": ", "1", "\"", "}", "ab", "{"};
+    static const size_t lengths[] = {0, 2, 1, 3, 1, 1, 1, 2, 1};
+    grammar *g = NULL;
+    grammar_vocab *v = NULL;
+    grammar_machine *m = NULL;
+    grammar_matcher *x = NULL, *y = NULL;
+    uint64_t mask[1];
+    bool ok = true;
+    mica_status st = compile(&g, from, text, err);
+    if (!st) st = mica_grammar_vocab_from_bytes(&v, tokens, lengths, 9, err);
+    if (!st) st = mica_grammar_machine_new(&m, g, v, NULL, 0, err);
+    if (!st) st = mica_grammar_matcher_new(&x, m, err);
+    for (size_t i = 0; !st && ok && instance[i]; i++) {
+        st = mica_grammar_mask(x, mask, 1, err);
+        if (!st) st = mica_grammar_accept_bytes(x, instance + i, 1, &ok, err);
+        if (i == 2 && m) m->budget_bytes = 1;
+    }
+    if (!st) st = mica_grammar_matcher_fork(&y, x, err);
+    mica_grammar_matcher_free(y);
+    mica_grammar_matcher_free(x);
+    mica_grammar_machine_free(m);
+    mica_grammar_vocab_free(v);
+    mica_grammar_free(g);
+    return st;
+}
+
+static void allocations_may_fail(void **state) {
+    (void)state;
+    static const struct {
+        source from;
+        const char *grammar, *instance;
+    } runs[] = {
+        {GBNF, "root ::= (\"a\"? \"b\"?){3} x\nx ::= [^a]{2,60} <ab> | \"1\" x", "abcc"},
+        {REGEX, "a{1,70}(b|c)*", "aaab"},
+        {SCHEMA,
+         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"number\",\"minimum\":0.5},\"b\":{"
+         "\"enum\":[\"x\",\"y\"],\"maxLength\":1},\"c\":{\"$ref\":\"#\"}}}",
+         "{\"a\": 1, \"z\": [null]}"},
+    };
+    for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+        mica_error err;
+        fault_alloc_arm(0);
+        assert_int_equal(run_all(runs[i].from, runs[i].grammar, runs[i].instance, &err), MICA_OK);
+        long n_calls = fault_alloc_calls(), n_live = fault_alloc_live();
+        assert_int_equal(n_live, 0);
+        for (long n = 1; n <= n_calls; n++) {
+            fault_alloc_arm(n);
+            mica_status st = run_all(runs[i].from, runs[i].grammar, runs[i].instance, &err);
+            if (st != MICA_E_NOMEM || fault_alloc_live())
+                fail_msg("%s: allocation %ld of %ld: status %d, %ld left", runs[i].grammar, n,
+                         n_calls, st, fault_alloc_live());
+        }
+        fault_alloc_arm(0);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts_are_judged),
+        cmocka_unit_test(errors_say_where),
+        cmocka_unit_test(history_can_be_taken_back),
+        cmocka_unit_test(allocations_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
