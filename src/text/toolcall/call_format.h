@@ -37,14 +37,15 @@ typedef struct call_attempt {
 
 enum {
     CALL_ANYWHERE = 0,
-    CALL_AT_START = 1,   /* only white space and reasoning came before */
-    CALL_IN_BLOCK = 2,   /* right after a call of a block that was not closed */
-    CALL_IN_LIST = 4,    /* right after a call in a list */
-    CALL_STRUCTURE = 8,  /* a header of messages: read even when calls are ignored */
-    CALL_KNOWN = 16,     /* a call only if such a tool was given */
-    CALL_LIST = 32,      /* the opener must be followed by a list */
-    CALL_LATE_ID = 128,  /* the format puts the id behind the arguments */
-    CALL_SINGLE_KEY = 64 /* {"name": {arguments}} */
+    CALL_AT_START = 1,    /* only white space and reasoning came before */
+    CALL_IN_BLOCK = 2,    /* right after a call of a block that was not closed */
+    CALL_IN_LIST = 4,     /* right after a call in a list */
+    CALL_STRUCTURE = 8,   /* a header of messages: read even when calls are ignored */
+    CALL_KNOWN = 16,      /* a call only if such a tool was given */
+    CALL_LIST = 32,       /* the opener must be followed by a list */
+    CALL_SINGLE_KEY = 64, /* {"name": {arguments}} */
+    CALL_LATE_ID = 128,   /* the format puts the id behind the arguments */
+    CALL_TAGS = 256       /* the call ends with a tag */
 };
 
 typedef struct call_opener {

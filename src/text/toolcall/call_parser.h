@@ -40,6 +40,12 @@ typedef struct fed_token {
     size_t n;
 } fed_token;
 
+/* Where in JSON the text of an attempt ends, roughly. */
+typedef struct call_brackets {
+    size_t depth;
+    bool in_string, is_escaped;
+} call_brackets;
+
 struct toolcall_parser {
     const call_format *format;
     const reasoning_format *reasoning;
@@ -68,10 +74,11 @@ struct toolcall_parser {
     /* The call that is tried. */
     const call_opener *opener; /* NULL: none */
     size_t opener_at;
-    size_t n_tried, next_try; /* text lengths: of the last attempt, and for the next */
-    size_t barred_at;         /* from the start of the answer: an opener that was none, plus 1 */
-    bool is_hurried;          /* attempts do not wait for more text that is worth one */
-    size_t n_failed;          /* attempts that the end of the answer ended */
+    size_t n_seen, next_try; /* text lengths: looked at for brackets, for the next attempt */
+    call_brackets brackets;
+    size_t barred_at; /* from the start of the answer: an opener that was none, plus 1 */
+    bool is_hurried;  /* attempts do not wait for more text that is worth one */
+    size_t n_failed;  /* attempts that the end of the answer ended */
     call_attempt attempt;
     bool is_announced;  /* BEGIN was given out */
     size_t n_announced; /* bytes of arguments given out */

@@ -71,7 +71,7 @@ static bool is_blank_before(const toolcall_parser *p, size_t at) {
 static bool admits_opener(const toolcall_parser *p, const call_opener *o, size_t at) {
     if (p->barred_at == p->base + at + 1 || p->n_failed > CALL_MAX_FAILED) return false;
     if (p->ignores_calls && !(o->flags & CALL_STRUCTURE)) return false;
-    if (p->mode == PARSE_REASONING) {
+    if (p->mode != PARSE_CONTENT) {
         bool is_free = !(o->flags & (CALL_AT_START | CALL_IN_BLOCK | CALL_IN_LIST));
         return is_free && p->reasoning->is_ended_by_call;
     }
@@ -89,12 +89,13 @@ static bool admits_tail(const toolcall_parser *p, const char *text, size_t at) {
 }
 
 static bool admits(const toolcall_parser *p, const call_mark *m, size_t at) {
-    bool in_reasoning = p->mode == PARSE_REASONING;
+    bool in_reasoning = p->mode != PARSE_CONTENT;
     if (m->kind == MARK_OPENER) return admits_opener(p, m->opener, at);
     if (m->kind == MARK_TAIL) return admits_tail(p, m->text, at);
     if (m->kind == MARK_DROP) return !in_reasoning;
     if (m->kind == MARK_REASONING_OPEN) {
-        if (in_reasoning) return !p->has_reasoned && is_blank_before(p, at);
+        if (p->mode == PARSE_UNKNOWN) return !p->has_reasoned && is_blank_before(p, at);
+        if (in_reasoning) return !p->has_reasoned && at == p->begin; /* once more */
         if (p->reasoning->is_interleaved) return true;
         return p->at_start && !p->reasoning_done && is_blank_before(p, at);
     }
@@ -198,7 +199,7 @@ static bool eat_layout(toolcall_parser *p) {
 
 /* An opener without text stands wherever the first word is, unless a mark does. */
 static bool try_empty_opener(toolcall_parser *p, const hit *h) {
-    size_t i = p->begin;
+    size_t i = p->scan; /* what is held before it is white space */
     while (i < n_in(p) && call_is_space(p->in.data[i])) {
         i++;
     }
@@ -256,19 +257,18 @@ static bool reasoning_step(toolcall_parser *p) {
 /* Until an end marker says what the text before it was. */
 static bool unknown_step(toolcall_parser *p) {
     hit h;
-    p->mode = PARSE_REASONING; /* for what counts as a mark */
     call_verdict v = find_mark(p, &h);
-    if (v == CALL_OK || p->is_end) {
-        p->scan = p->begin;
-        p->has_reasoned = false;
-        p->eats_newlines = v == CALL_OK;
-        if (v != CALL_OK || h.kind == MARK_REASONING_OPEN) p->mode = PARSE_CONTENT;
-        return true;
+    if (v != CALL_OK && !p->is_end) {
+        p->has_reasoned |= !is_blank_before(p, h.at); /* an open marker comes too late now */
+        p->scan = h.at;
+        return false;
     }
-    p->has_reasoned |= !is_blank_before(p, h.at); /* an open marker comes too late now */
-    p->scan = h.at;
-    p->mode = PARSE_UNKNOWN;
-    return false;
+    bool is_reasoning = v == CALL_OK && h.kind != MARK_REASONING_OPEN;
+    p->mode = is_reasoning ? PARSE_REASONING : PARSE_CONTENT;
+    p->scan = p->begin;
+    p->has_reasoned = false;
+    p->eats_newlines = is_reasoning;
+    return true;
 }
 
 bool mica_call_step(toolcall_parser *p) {

@@ -1,7 +1,7 @@
 /* call_tries.c: attempts to read a call, and what comes of them.
  *
  * An attempt always reads from the opener on. So that a long call does not cost the square of its
- * length, one is made only when the text has grown by a share, or when a bracket came, which may
+ * length, one is made only when the text has grown by a share, or when a bracket came that may
  * close the call. When attempts are made changes only when events come, never what they say.
  */
 #include "text/toolcall/call_parser.h"
@@ -9,19 +9,36 @@
 void mica_call_start_attempt(toolcall_parser *p, const call_opener *opener, size_t at) {
     p->opener = opener;
     p->opener_at = at;
-    p->n_tried = p->next_try = 0;
+    p->n_seen = p->next_try = 0;
+    p->brackets = (call_brackets){0};
     p->is_announced = false;
     p->n_announced = 0;
 }
 
-static bool is_worth_it(const toolcall_parser *p, size_t n) {
-    if (p->is_end || p->is_hurried || n >= p->next_try) return true;
-    for (size_t i = p->n_tried; i < n; i++) {
-        if (strchr("}>])", p->in.data[p->opener_at + i]) && p->in.data[p->opener_at + i]) {
-            return true;
-        }
+/* Follows brackets and strings; true at a bracket that closes all. Strings in other quotes may
+ * mislead it: then the next attempt comes later. */
+static bool closes_all(call_brackets *b, char c) {
+    if (b->in_string) {
+        bool is_end = c == '"' && !b->is_escaped;
+        b->is_escaped = c == '\\' && !b->is_escaped;
+        b->in_string = !is_end;
+        return false;
     }
-    return false;
+    if (c == '"') b->in_string = true;
+    if (c == '{' || c == '[' || c == '(') b->depth++;
+    if (c != '}' && c != ']' && c != ')') return false;
+    if (b->depth) b->depth--;
+    return b->depth == 0 || c == '}'; /* in a list each item is a call */
+}
+
+static bool is_worth_it(toolcall_parser *p, size_t n) {
+    bool is_closed = false;
+    for (size_t i = p->n_seen; i < n; i++) {
+        char c = p->in.data[p->opener_at + i];
+        is_closed |= p->opener->flags & CALL_TAGS ? c == '>' : closes_all(&p->brackets, c);
+    }
+    p->n_seen = n;
+    return is_closed || p->is_end || p->is_hurried || n >= p->next_try;
 }
 
 static call_verdict make_attempt(toolcall_parser *p, size_t n) {
@@ -109,14 +126,13 @@ static void give_up(toolcall_parser *p) {
 }
 
 bool mica_call_attempt_step(toolcall_parser *p) {
-    size_t n = p->in.n - p->opener_at, share = n / 32;
+    size_t n = p->in.n - p->opener_at;
     if (!is_worth_it(p, n)) return false;
     call_verdict v = make_attempt(p, n);
     if (p->failed) return false;
     if (v == CALL_MORE) {
         if (p->is_stream && p->attempt.is_begun) announce(p);
-        p->n_tried = n;
-        p->next_try = n + (share > 32 ? share : 32);
+        p->next_try = n + 1 + n / 32;
         return false;
     }
     if (v == CALL_NOT) {

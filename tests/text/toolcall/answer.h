@@ -15,6 +15,7 @@
 typedef struct bytes {
     char *data; /* NUL-terminated once something was appended */
     size_t n;
+    size_t capacity;
 } bytes;
 
 typedef struct answer_call {
@@ -30,8 +31,11 @@ typedef struct answer {
 } answer;
 
 static inline void bytes_append(bytes *b, const char *s, size_t n) {
-    b->data = realloc(b->data, b->n + n + 1);
-    if (!b->data) abort();
+    if (b->n + n + 1 > b->capacity) {
+        b->capacity = 2 * (b->n + n + 1);
+        b->data = realloc(b->data, b->capacity);
+        if (!b->data) abort();
+    }
     if (n) memcpy(b->data + b->n, s, n);
     b->n += n;
     b->data[b->n] = '\0';
@@ -57,8 +61,10 @@ static inline void answer_free(answer *a) {
 static inline void answer_take_call_event(answer *a, const toolcall_event *e) {
     if (e->kind == TOOLCALL_BEGIN) {
         if (e->index != a->n_calls) a->wrong = "calls are not numbered in order";
-        a->calls = realloc(a->calls, (a->n_calls + 1) * sizeof(*a->calls));
-        if (!a->calls) abort();
+        if ((a->n_calls & (a->n_calls - 1)) == 0) { /* a power of two, or 0 */
+            a->calls = realloc(a->calls, (2 * a->n_calls + 1) * sizeof(*a->calls));
+            if (!a->calls) abort();
+        }
         answer_call *c = &a->calls[a->n_calls++];
         memset(c, 0, sizeof(*c));
         bytes_append(&c->name, e->name, e->n_name);
