@@ -123,7 +123,9 @@ static mica_status make_pool(engine *e, mica_error *err) {
                                .n_layers = mg->n_caches,
                                .max_positions = e->max_context,
                                .max_rows = least(max_rows, e->max_context),
-                               .max_seqs = e->max_seqs,
+                               /* one more where a sequence may be run again beside itself */
+                               .max_seqs =
+                                   e->max_seqs + mica_model_rope_switches(e->model, 0, INT64_MAX),
                                .state_bytes = mg->state_bytes};
     mica_status st = mica_kv_pool_new(&e->pool, &spec, err);
     if (st) return st;

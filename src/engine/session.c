@@ -83,19 +83,16 @@ static mica_status check_room(const session *s, int64_t n_ids, mica_error *err) 
                      (long long)n_ids, (long long)length, (long long)max);
 }
 
-mica_status mica_session_eval(session *s, const int32_t *ids, int64_t n_ids,
+/* ids in chunks; every chunk is a transaction of its own. */
+static mica_status run_chunks(session *s, const int32_t *ids, int64_t n_ids,
                               const eval_options *options, mica_error *err) {
     engine *e = s->engine;
-    mica_status st = check_room(s, n_ids, err);
-    if (st) return st;
-    if ((st = mica_step_check_ids(e, ids, n_ids, err))) return st;
     int64_t per_step = rows_per_step(e, mica_engine_runner(e, options->role), options);
-    s->n_prompt = options->n_prompt ? options->n_prompt : mica_kv_length(s->seq) + n_ids;
     chunk_user user = {options, 0};
     while (user.done < n_ids) {
         int64_t n = n_ids - user.done < per_step ? n_ids - user.done : per_step;
         step_part part = {s, ids + user.done, n, logits_wanted(options, user.done + n == n_ids)};
-        st = mica_step_run(e, options->role, &part, 1, on_chunk_logits, &user, err);
+        mica_status st = mica_step_run(e, options->role, &part, 1, on_chunk_logits, &user, err);
         if (st) return st;
         user.done += n;
         bool go_on = !options->on_progress || options->on_progress(options->user, user.done, n_ids);
@@ -104,4 +101,44 @@ mica_status mica_session_eval(session *s, const int32_t *ids, int64_t n_ids,
                              (long long)user.done, (long long)n_ids);
     }
     return MICA_OK;
+}
+
+/* The log once more, each row in its role, into a sequence of its own that replaces the old one
+ * only when all went well. */
+static mica_status run_log_again(session *s, mica_error *err) {
+    kv_seq *old = s->seq, *fresh = NULL;
+    int64_t n = mica_kv_length(old), pos = 0;
+    mica_status st = mica_kv_seq_new(&fresh, s->engine->pool, err);
+    if (st) return st;
+    s->seq = fresh;
+    while (!st && pos < n) {
+        int64_t end = pos + 1;
+        while (end < n && s->roles[end] == s->roles[pos])
+            end++;
+        const eval_options options = {.role = (row_role)s->roles[pos]};
+        st = run_chunks(s, s->tokens + pos, end - pos, &options, err);
+        pos = end;
+    }
+    if (st) s->seq = old;
+    mica_kv_seq_free(st ? fresh : old);
+    return st;
+}
+
+mica_status mica_session_eval(session *s, const int32_t *ids, int64_t n_ids,
+                              const eval_options *options, mica_error *err) {
+    int64_t length = mica_kv_length(s->seq), before = s->n_prompt;
+    mica_status st = check_room(s, n_ids, err);
+    if (st) return st;
+    if ((st = mica_step_check_ids(s->engine, ids, n_ids, err))) return st;
+    int64_t n_then = length + n_ids > options->n_prompt ? length + n_ids : options->n_prompt;
+    int64_t n_now = length > before ? length : before;
+    s->n_prompt = options->n_prompt ? options->n_prompt : length + n_ids;
+    if (length && mica_model_rope_switches(s->engine->model, n_now, n_then)) {
+        s->n_prompt = n_then;
+        if ((st = run_log_again(s, err))) {
+            s->n_prompt = before;
+            return st;
+        }
+    }
+    return run_chunks(s, ids, n_ids, options, err);
 }

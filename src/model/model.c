@@ -167,3 +167,12 @@ void mica_model_rope_periods(const model *m, int rope_idx, int64_t n_prompt, int
     mica_rope_periods_at(&m->config.rope[rope_idx], k->dims, n, out, &position_scale, &input_scale,
                          NULL);
 }
+
+bool mica_model_rope_switches(const model *m, int64_t from, int64_t to) {
+    for (int i = 0; i < m->config.n_ropes; i++) {
+        const rope_config *rope = &m->config.rope[i];
+        int64_t original = rope->original_max_positions;
+        if (rope->long_factor && from <= original && original < to) return true;
+    }
+    return false;
+}

@@ -101,6 +101,9 @@ void mica_model_graph_deinit(model_graph *mg);
  * tokens, at position `pos` (docs/models.md 5). Only for ropes whose slot is not -1. */
 void mica_model_rope_periods(const model *m, int rope_idx, int64_t n_prompt, int64_t pos,
                              float *out);
+/* True if a sequence that grows from `from` to `to` tokens changes its table of periods for good
+ * (longrope, at its original context): keys in the cache were rotated with the other one. */
+bool mica_model_rope_switches(const model *m, int64_t from, int64_t to);
 
 /* Periods for a rope config: out[dims/2]; *position_scale and *input_scale as numerics 4.4 says.
  * MICA_E_UNSUPPORTED: "Unsupported RoPE type X". */

@@ -85,7 +85,32 @@ def check_json():
     check(b"glu_matmul" in fused and b"glu_matmul" not in plain, "the lever switches the fused kernel")
 
 
+def check_longrope():
+    """Crossing the original context re-runs the sequence with the long table: every generated token is the
+    best one of a whole pass over what came before it."""
+    with tempfile.TemporaryDirectory(prefix="mica-test-") as folder:
+        base = os.path.abspath(os.path.join(TINY, "llama-f32"))
+        os.symlink(os.path.join(base, "model.safetensors"), os.path.join(folder, "model.safetensors"))
+        with open(os.path.join(base, "config.json"), encoding="utf-8") as file:
+            config = json.load(file)
+        half = config["head_dim"] // 2
+        config["rope_scaling"] = {"rope_type": "longrope", "short_factor": [1.0] * half, "original_max_position_embeddings": 32,
+                                  "long_factor": [1.0 + 0.5 * i for i in range(half)]}
+        with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        prompt = [(7 * i * i + 3) % 160 for i in range(29)]
+        args = ["--exact", "--dtype", "f32", "--max-tokens", "8", "--ignore-eos", "--json"]
+        code, out, err = run(exe, "generate", folder, "--ids", ",".join(map(str, prompt)), *args)
+        check(code == 0, err)
+        generated = json.loads(out)["ids"]
+        for i, token in enumerate(generated):
+            (n, width), values = logits(folder, prompt + generated[:i], "--exact", "--dtype", "f32")
+            row = values[(n - 1) * width:]
+            check(token == max(range(width), key=lambda k: row[k]), "longrope: token %d after %d" % (token, n))
+
+
 for name in ("llama-f32", "llama-q4-g32", "qwen3-q4-g64-f16", "gemma3-q4-g32-bf16", "gemma2-q4"):
     check_logits(name)
 check_json()
+check_longrope()
 finish()
