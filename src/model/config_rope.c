@@ -133,8 +133,6 @@ static void read_scaling(config_reader *r, const json_value *dict, rope_config *
         rope->factor = want_factor(r, dict, rope);
     else
         rope->factor = mica_config_number(r, dict, "factor", 1.0);
-    if (!strcmp(type, "default") && rope->factor != 1.0)
-        fail_rope(r, MICA_E_FORMAT, "factor", "of the rope has no \"rope_type\" that would use it");
     rope->low_freq_factor = mica_config_number(r, dict, "low_freq_factor", rope->low_freq_factor);
     rope->high_freq_factor =
         mica_config_number(r, dict, "high_freq_factor", rope->high_freq_factor);

@@ -102,7 +102,6 @@ def configs():
     Folder().config(model_type="gemma4_assistant").fails("draft")
     Folder().config(rope_scaling={"rope_type": "spiral", "factor": 2.0}).fails("spiral")
     Folder().config(rope_scaling={"rope_type": "linear"}).fails("factor")
-    Folder().config(rope_scaling={"factor": 2.0}).fails("rope_type")
     for key in ("qk_norm", "rope_interleaved", "use_mrope", "parallel_residual", "use_parallel_residual", "use_alibi"):
         Folder().config(**{key: True}).fails(key)
     Folder().config(norm_type="layernorm").fails("norm_type")
