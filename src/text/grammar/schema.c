@@ -134,8 +134,8 @@ static mica_status flatten(schema_compiler *c, flat_place *p, const json_value *
     if (v->kind != JSON_KIND_OBJECT)
         return mica_fail(c->err, MICA_E_INVALID, "schema: a schema is an object or a boolean");
     if (has_item(&p->flat, v)) return MICA_OK;
-    if (depth > SCHEMA_MAX_DEPTH)
-        return mica_fail(c->err, MICA_E_LIMIT, "schema: nested too deep");
+    if (depth > SCHEMA_MAX_DEPTH || p->flat.n == SCHEMA_MAX_FLAT)
+        return mica_fail(c->err, MICA_E_LIMIT, "schema: too many schemas hold at one place");
     mica_status st = mica_schema_check_keywords(c, v);
     if (st) return st;
     if (!mica_schema_push(c, &p->flat, v)) return fail_memory(c);
@@ -151,6 +151,9 @@ static mica_status flatten(schema_compiler *c, flat_place *p, const json_value *
     }
     if (any && !mica_schema_push(c, &p->choices, any)) return fail_memory(c);
     if (one && !mica_schema_push(c, &p->choices, one)) return fail_memory(c);
+    if (p->choices.n > SCHEMA_MAX_CHOICES)
+        return mica_fail(c->err, MICA_E_LIMIT, "schema: more than %d anyOf and oneOf at one place",
+                         SCHEMA_MAX_CHOICES);
     return MICA_OK;
 }
 

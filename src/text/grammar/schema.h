@@ -11,7 +11,10 @@
 #include "text/grammar/grammar.h"
 
 enum {
-    SCHEMA_MAX_DISJUNCTS = 4096, /* of one place */
+    SCHEMA_MAX_DISJUNCTS = 1024, /* of one place */
+    SCHEMA_MAX_CHOICES = 64,     /* anyOf and oneOf lists of one place */
+    SCHEMA_MAX_FLAT = 4096,      /* schemas that hold at one place */
+    SCHEMA_MAX_NAMES = 4096,     /* properties of one object */
     SCHEMA_MAX_NESTED = 4,       /* compilers inside compilers, to check enum values */
     SCHEMA_MAX_DEPTH = 400
 };

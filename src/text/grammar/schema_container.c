@@ -121,6 +121,9 @@ static size_t find_name(const schema_names *names, const char *s, size_t n) {
 
 static mica_status add_name(schema_compiler *c, schema_names *names, const char *s, size_t n) {
     if (find_name(names, s, n) < names->n) return MICA_OK;
+    if (names->n == SCHEMA_MAX_NAMES)
+        return mica_fail(c->err, MICA_E_LIMIT, "schema: an object of more than %d properties",
+                         SCHEMA_MAX_NAMES);
     if (names->n == names->capacity) {
         size_t capacity = 2 * names->capacity + 8;
         void *grown = mica_arena_calloc(&c->b->arena, capacity, sizeof(*names->items));

@@ -43,6 +43,16 @@ mica_status mica_normalizer_parse(normalizer **list, const json_value *v, const 
 mica_status mica_normalizer_append(normalizer **list, normalizer step, const step_loader *l,
                                    mica_error *err);
 
+/* The steps that a BertNormalizer stands for. */
+typedef struct bert_normalizer {
+    bool cleans;
+    bool spaces_ideographs;
+    bool strips_accents;
+    bool lowers;
+} bert_normalizer;
+mica_status mica_normalizer_append_bert(normalizer **list, bert_normalizer bert,
+                                        const step_loader *l, mica_error *err);
+
 /* The text between two steps; `text` points to the input or into one of the buffers. */
 typedef struct normalized_text {
     const char *text;

@@ -54,21 +54,15 @@ static bool find_kind(const char *type, normalizer_kind *out) {
     return false;
 }
 
-/* The steps that a BertNormalizer stands for, in its order. */
-static mica_status parse_bert(normalizer **list, const json_value *v, const step_loader *l,
-                              mica_error *err) {
-    bool is_lower = mica_json_bool(mica_json_find(v, "lowercase"), true);
-    bool strips = mica_json_bool(mica_json_find_set(v, "strip_accents"), is_lower);
+mica_status mica_normalizer_append_bert(normalizer **list, bert_normalizer bert,
+                                        const step_loader *l, mica_error *err) {
     const struct {
         bool is_on;
         normalizer_kind kind;
     } steps[] = {
-        {mica_json_bool(mica_json_find(v, "clean_text"), true), NORMALIZE_CLEAN},
-        {mica_json_bool(mica_json_find(v, "handle_chinese_chars"), true),
-         NORMALIZE_SPACE_IDEOGRAPHS},
-        {strips, NORMALIZE_NFD},
-        {strips, NORMALIZE_STRIP_NONSPACING},
-        {is_lower, NORMALIZE_LOWERCASE},
+        {bert.cleans, NORMALIZE_CLEAN},       {bert.spaces_ideographs, NORMALIZE_SPACE_IDEOGRAPHS},
+        {bert.strips_accents, NORMALIZE_NFD}, {bert.strips_accents, NORMALIZE_STRIP_NONSPACING},
+        {bert.lowers, NORMALIZE_LOWERCASE},
     };
     mica_status st = MICA_OK;
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && !st; i++) {
@@ -76,6 +70,18 @@ static mica_status parse_bert(normalizer **list, const json_value *v, const step
         if (steps[i].is_on) st = mica_normalizer_append(list, step, l, err);
     }
     return st;
+}
+
+static mica_status parse_bert(normalizer **list, const json_value *v, const step_loader *l,
+                              mica_error *err) {
+    bool is_lower = mica_json_bool(mica_json_find(v, "lowercase"), true);
+    bert_normalizer bert = {
+        .cleans = mica_json_bool(mica_json_find(v, "clean_text"), true),
+        .spaces_ideographs = mica_json_bool(mica_json_find(v, "handle_chinese_chars"), true),
+        .strips_accents = mica_json_bool(mica_json_find_set(v, "strip_accents"), is_lower),
+        .lowers = is_lower,
+    };
+    return mica_normalizer_append_bert(list, bert, l, err);
 }
 
 static mica_status parse_content(normalizer *step, const json_value *v, const step_loader *l,

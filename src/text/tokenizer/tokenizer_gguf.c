@@ -2,7 +2,8 @@
  *
  * The file holds a vocabulary and the name of a pipeline, not the pipeline itself. "llama" is
  * SentencePiece's BPE by score, "gpt2" byte-level BPE with a named pre-tokenizer, "gemma4" rank BPE
- * over text with U+2581 for spaces. Other models and unknown names are refused: nothing is guessed.
+ * over text with U+2581 for spaces, "t5" SentencePiece's Unigram, "bert" whole words with U+2581 in
+ * front. Other models and unknown names are refused: nothing is guessed.
  */
 #include "text/tokenizer/impl.h"
 
@@ -156,14 +157,17 @@ static mica_status read_merges(gguf_load *load, mica_error *err) {
 
 /* ---- pipelines ---- */
 
+static mica_status append_decoder(gguf_load *load, mica_error *err) {
+    decoder_step back = {.kind = DECODE_REPLACE, .content = " ", .n_content = 1};
+    back.pattern = (text_pattern){.literal = SPACE_MARK, .n_literal = 3};
+    return mica_decoder_append(&load->t->decoder, back, &load->steps, err);
+}
+
 static mica_status append_space_marks(gguf_load *load, mica_error *err) {
     normalizer replace = {.kind = NORMALIZE_REPLACE, .content = SPACE_MARK, .n_content = 3};
     replace.pattern = (text_pattern){.literal = " ", .n_literal = 1};
     mica_status st = mica_normalizer_append(&load->t->normalizers, replace, &load->steps, err);
-    if (st) return st;
-    decoder_step back = {.kind = DECODE_REPLACE, .content = " ", .n_content = 1};
-    back.pattern = (text_pattern){.literal = SPACE_MARK, .n_literal = 3};
-    return mica_decoder_append(&load->t->decoder, back, &load->steps, err);
+    return st ? st : append_decoder(load, err);
 }
 
 static void set_defaults(gguf_load *load, int64_t bos, int64_t eos, int64_t unk, bool add_bos,
@@ -232,16 +236,86 @@ static mica_status load_gemma4(gguf_load *load, mica_error *err) {
     return st ? st : read_merges(load, err);
 }
 
+/* BERT's own normalizer and pre-tokenizer; its class token stands for bos, the separator ends. */
+static mica_status load_bert(gguf_load *load, mica_error *err) {
+    tokenizer *t = load->t;
+    t->model = TOKENIZER_WORD;
+    t->word.head = SPACE_MARK;
+    t->word.max_chars = UINT64_MAX;
+    set_defaults(load, mica_gguf_integer(load->file, "tokenizer.ggml.cls_token_id", 101), -1, 100,
+                 true, false);
+    bool is_lower = mica_gguf_bool(load->file, "tokenizer.ggml.normalizer.lowercase", true);
+    bool strips = mica_gguf_bool(load->file, "tokenizer.ggml.normalizer.strip_accents", is_lower);
+    bert_normalizer bert = {true, true, strips, is_lower};
+    mica_status st = mica_normalizer_append_bert(&t->normalizers, bert, &load->steps, err);
+    if (!st) st = mica_pre_tokenizer_append_bert(&t->pre_tokenizers, &load->steps, err);
+    if (!st) st = append_decoder(load, err);
+    t->decoder.strip_char = ' ';
+    t->decoder.n_strip = 1;
+    int64_t sep = mica_gguf_integer(load->file, "tokenizer.ggml.seperator_token_id", 102);
+    bool adds = mica_gguf_bool(load->file, "tokenizer.ggml.add_sep_token", true);
+    if (!st && adds && vocab_has_token(&t->vocab, sep)) {
+        st = mica_token_list_push(&t->suffix, (int32_t)sep, err);
+    }
+    return st;
+}
+
+static mica_status read_charsmap(gguf_load *load, charsmap *out, mica_error *err) {
+    const gguf_entry *e = mica_gguf_find(load->file, "tokenizer.ggml.precompiled_charsmap");
+    if (!e) return MICA_OK;
+    bool is_bytes =
+        e->type == GGUF_VALUE_ARRAY && (e->element == GGUF_VALUE_U8 || e->element == GGUF_VALUE_I8);
+    if (!is_bytes) return fail_format(load, "precompiled_charsmap is no array of bytes", err);
+    return mica_charsmap_read(out, (const char *)e->data, e->n, &load->steps, err);
+}
+
+static mica_status read_unigram_scores(gguf_load *load, mica_error *err) {
+    tokenizer *t = load->t;
+    mica_status st = MICA_OK;
+    if (!load->scores) return fail_format(load, "model \"t5\" needs tokenizer.ggml.scores", err);
+    for (size_t i = 0; i < t->n_tokens && !st; i++) {
+        double score = mica_gguf_array_number(load->scores, i);
+        if (score != score) return fail_format(load, "a score is not a number", err);
+        bool is_user = vocab_kind(&t->vocab, (int32_t)i) == TOKEN_USER;
+        st = mica_unigram_push_score(&t->unigram, is_user ? 0 : score, err);
+    }
+    return st;
+}
+
+static mica_status load_t5(gguf_load *load, mica_error *err) {
+    tokenizer *t = load->t;
+    t->model = TOKENIZER_UNIGRAM;
+    set_defaults(load, -1, 1, 2, false, false);
+    load->add_eos = true;
+    bool prefix = mica_gguf_bool(load->file, "tokenizer.ggml.add_space_prefix", false);
+    bool collapses = mica_gguf_bool(load->file, "tokenizer.ggml.remove_extra_whitespaces", false);
+    spm_spaces *spaces = mica_arena_alloc(&t->arena, sizeof(*spaces));
+    if (!spaces) return mica_step_no_memory(&load->steps, err);
+    *spaces = (spm_spaces){.add_dummy_prefix = prefix, .remove_extra = collapses, .escape = true};
+    normalizer step = {.kind = NORMALIZE_SENTENCEPIECE, .spaces = spaces};
+    mica_status st = read_charsmap(load, &step.map, err);
+    if (!st) st = mica_normalizer_append(&t->normalizers, step, &load->steps, err);
+    if (!st) st = append_decoder(load, err);
+    t->decoder.strip_char = ' ';
+    t->decoder.n_strip = prefix || collapses;
+    return st ? st : read_unigram_scores(load, err);
+}
+
 static mica_status load_model(gguf_load *load, mica_error *err) {
     static const struct {
         const char *name;
         mica_status (*load)(gguf_load *, mica_error *);
-    } models[] = {{"llama", load_llama}, {"gpt2", load_gpt2}, {"gemma4", load_gemma4}};
+    } models[] = {{"llama", load_llama},
+                  {"gpt2", load_gpt2},
+                  {"gemma4", load_gemma4},
+                  {"bert", load_bert},
+                  {"t5", load_t5}};
     gguf_string name = mica_gguf_string(load->file, "tokenizer.ggml.model");
     if (!name.data) return fail_format(load, "no vocabulary: tokenizer.ggml.model is missing", err);
     const gguf_entry *replacements =
         mica_gguf_find(load->file, "tokenizer.ggml.precompiled_charsmap");
-    if (replacements && replacements->n) {
+    bool is_t5 = name.n == 2 && memcmp(name.data, "t5", 2) == 0;
+    if (replacements && replacements->n && !is_t5) {
         return mica_fail(err, MICA_E_UNSUPPORTED,
                          "%s: tokenizer.ggml.precompiled_charsmap is not supported", load->t->name);
     }
@@ -255,8 +329,8 @@ static mica_status load_model(gguf_load *load, mica_error *err) {
         return st ? st : models[i].load(load, err);
     }
     return mica_fail(err, MICA_E_UNSUPPORTED,
-                     "%s: tokenizer.ggml.model \"%.*s\" is not supported; llama, gpt2 and gemma4 "
-                     "are",
+                     "%s: tokenizer.ggml.model \"%.*s\" is not supported; llama, gpt2, gemma4, "
+                     "bert and t5 are",
                      load->t->name, (int)(name.n < 60 ? name.n : 60), name.data);
 }
 
@@ -334,6 +408,17 @@ static mica_status read_special(gguf_load *load, mica_error *err) {
     return st ? st : mica_tokenizer_find_ends(t, err);
 }
 
+/* The unknown token, once it is known, for the model at hand. */
+static void set_unknown(tokenizer *t) {
+    t->unigram.unk_id = t->word.unk_id = t->spm.unk_id;
+    t->word.unk_text = "tokenizer.ggml.unknown_token_id";
+    if (t->model != TOKENIZER_BPE || t->spm.unk_id < 0 || !t->bpe.byte_fallback) return;
+    size_t n;
+    t->bpe.unk_id = t->spm.unk_id;
+    t->bpe.unk_text = vocab_text(&t->vocab, t->spm.unk_id, &n);
+    t->bpe.fuse_unk = true;
+}
+
 mica_status mica_tokenizer_open_gguf(tokenizer **out, const gguf_file *file, mica_error *err) {
     tokenizer *t = mica_tokenizer_new(mica_gguf_name(file), err);
     if (!t) return MICA_E_NOMEM;
@@ -341,12 +426,7 @@ mica_status mica_tokenizer_open_gguf(tokenizer **out, const gguf_file *file, mic
     mica_status st = load_model(&load, err);
     if (!st) st = read_special(&load, err);
     if (!st) st = read_added(&load, err);
-    if (!st && t->model == TOKENIZER_BPE && t->spm.unk_id >= 0 && t->bpe.byte_fallback) {
-        size_t n;
-        t->bpe.unk_id = t->spm.unk_id;
-        t->bpe.unk_text = vocab_text(&t->vocab, t->spm.unk_id, &n);
-        t->bpe.fuse_unk = true;
-    }
+    if (!st) set_unknown(t);
     if (!st) st = mica_tokenizer_finish(t, err);
     if (st) {
         mica_tokenizer_free(t);
