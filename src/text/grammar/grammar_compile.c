@@ -1,4 +1,4 @@
-/* compile.c: a grammar from what a front end has built, and the two smallest front ends. */
+/* grammar_compile.c: a grammar from what a front end has built, and the two smallest front ends. */
 #include <stdlib.h>
 #include <string.h>
 
