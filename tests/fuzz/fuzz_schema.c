@@ -1,0 +1,90 @@
+/* fuzz_schema.c: any bytes as a JSON schema, a pattern or a GBNF grammar (the first byte chooses).
+ *
+ * What compiles is walked: each step takes a byte that the mask allows. Masks must say what accepting
+ * says, the walk may never get stuck, and taking it back must lead to the first mask again.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/grammar/grammar.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+enum { N_TOKENS = 256, N_WORDS = N_TOKENS / 64, MAX_STEPS = 48, MAX_TEXT = 4096 };
+
+static void check(bool holds) {
+    if (!holds) abort();
+}
+
+static grammar_vocab *all_bytes(void) {
+    static char bytes[N_TOKENS];
+    const char *tokens[N_TOKENS];
+    size_t lengths[N_TOKENS];
+    grammar_vocab *v;
+    for (int c = 0; c < N_TOKENS; c++) {
+        bytes[c] = (char)c;
+        tokens[c] = &bytes[c];
+        lengths[c] = 1;
+    }
+    check(!mica_grammar_vocab_from_bytes(&v, tokens, lengths, N_TOKENS, NULL));
+    return v;
+}
+
+static int pick(const uint64_t *mask, unsigned from) {
+    for (unsigned i = 0; i < N_TOKENS; i++) {
+        unsigned id = (from + i) % N_TOKENS;
+        if (mask[id >> 6] >> (id & 63) & 1) return (int)id;
+    }
+    return -1;
+}
+
+static void walk(grammar_matcher *x, const uint8_t *data, size_t n) {
+    uint64_t first[N_WORDS], mask[N_WORDS];
+    size_t n_taken = 0;
+    bool ok;
+    if (mica_grammar_mask(x, first, N_WORDS, NULL)) return;
+    while (n_taken < MAX_STEPS) {
+        if (mica_grammar_mask(x, mask, N_WORDS, NULL)) return; /* too ambiguous */
+        unsigned probe = data[n_taken % n] * 7u % N_TOKENS;
+        if (mica_grammar_accept(x, (int32_t)probe, &ok, NULL)) return;
+        check(ok == (mask[probe >> 6] >> (probe & 63) & 1));
+        if (ok) check(!mica_grammar_rollback(x, 1, NULL));
+        int id = pick(mask, data[n_taken % n]);
+        check(id >= 0 || mica_grammar_is_complete(x));
+        if (id < 0) break;
+        if (mica_grammar_accept(x, id, &ok, NULL)) return;
+        check(ok);
+        n_taken++;
+    }
+    check(!mica_grammar_rollback(x, n_taken, NULL));
+    check(!mica_grammar_mask(x, mask, N_WORDS, NULL));
+    check(!memcmp(mask, first, sizeof(mask)));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+    if (n < 2 || n > MAX_TEXT) return 0;
+    const char *text = (const char *)data + 1;
+    const schema_options options = {
+        .is_compact = data[0] & 4, .any_order = data[0] & 8, .ignores_unknown = data[0] & 16};
+    grammar *g;
+    mica_status st;
+    if (data[0] % 4 == 1)
+        st = mica_grammar_compile_regex(&g, text, n - 1, NULL);
+    else if (data[0] % 4 == 2)
+        st = mica_grammar_compile_gbnf(&g, text, n - 1, NULL);
+    else
+        st = mica_grammar_compile_schema_text(&g, text, n - 1, &options, NULL);
+    if (st) return 0;
+    grammar_vocab *v = all_bytes();
+    grammar_machine *m;
+    grammar_matcher *x;
+    check(!mica_grammar_machine_new(&m, g, v, NULL, 0, NULL));
+    if (!mica_grammar_matcher_new(&x, m, NULL)) {
+        walk(x, data, n);
+        mica_grammar_matcher_free(x);
+    }
+    mica_grammar_machine_free(m);
+    mica_grammar_vocab_free(v);
+    mica_grammar_free(g);
+    return 0;
+}
