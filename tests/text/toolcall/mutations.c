@@ -14,7 +14,7 @@ enum { MAX_TEXTS = 1024, MAX_BYTES = 3000 };
 static const char **paths;
 static int n_paths;
 static uint64_t seed = 1;
-static long n_rounds = 20;
+static long n_rounds = 200;
 
 typedef struct sample {
     const char *text;

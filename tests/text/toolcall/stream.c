@@ -209,7 +209,7 @@ static void test_long_answers(void **state) {
     check_long("hermes", "", "<tool_call>{\"a\": \"", 5000, "", 0);
     check_long("hermes", "", "<tool_call>{\"name\": \"f\"}</tool_call>", 5000, "", 5000);
     check_long("hermes", "<tool_call>{\"name\": \"f\", \"arguments\": ", "{\"a\": [", 20000, "", 0);
-    check_long("glm", "<tool_call>f\n", "<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n", 2000,
+    check_long("glm", "<tool_call>f\n", "<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n", 1000,
                "</tool_call>", 1);
 }
 
