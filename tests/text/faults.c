@@ -73,6 +73,7 @@ static void build_gguf(const char *model) {
     gguf_begin(&bytes);
     gguf_add_string(&bytes, "tokenizer.ggml.model", model);
     gguf_add_bool(&bytes, "tokenizer.ggml.add_eos_token", true);
+    gguf_add_u32(&bytes, "tokenizer.ggml.unknown_token_id", 0);
     put_strings("tokenizer.ggml.tokens", tokens, 8);
     put_strings("tokenizer.ggml.merges", merges, 2);
     gguf_begin_array(&bytes, "tokenizer.ggml.token_type", GGUF_VALUE_I32, 8);
@@ -121,8 +122,8 @@ static void fail_each(const char *what, mica_status (*run)(mica_error *)) {
 static void test_every_allocation(void **state) {
     (void)state;
     fail_each("json", run_json);
-    static const char *const models[] = {"llama", "gpt2", "gemma4"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const models[] = {"llama", "gpt2", "gemma4", "bert", "t5"};
+    for (int i = 0; i < 5; i++) {
         build_gguf(models[i]);
         fail_each(models[i], run_gguf);
     }

@@ -227,6 +227,90 @@ static void test_hidden_merges(void **state) {
     mica_tokenizer_free(t);
 }
 
+static void expect_error(gguf_bytes *g, mica_status code, const char *part) {
+    tokenizer *t = NULL;
+    mica_error err = {0};
+    assert_int_equal(open_bytes(g, &t, &err), code);
+    if (!strstr(err.message, part)) fail_msg("\"%s\" lacks \"%s\"", err.message, part);
+    assert_non_null(strstr(err.message, "test.gguf"));
+}
+
+static void test_bert(void **state) {
+    (void)state;
+    gguf_bytes g;
+    static const entry e[] = {{"[UNK]", 0, 3},
+                              {"[CLS]", 0, 3},
+                              {"[SEP]", 0, 3},
+                              {"\xE2\x96\x81"
+                               "a",
+                               0, 1},
+                              {"b", 0, 1},
+                              {"\xE2\x96\x81"
+                               "ab",
+                               0, 1},
+                              {"\xE2\x96\x81"
+                               "!",
+                               0, 1},
+                              {"c", 0, 1}};
+    gguf_begin(&g);
+    gguf_add_string(&g, "tokenizer.ggml.model", "bert");
+    gguf_add_u32(&g, "tokenizer.ggml.cls_token_id", 1);
+    gguf_add_u32(&g, "tokenizer.ggml.seperator_token_id", 2);
+    gguf_add_u32(&g, "tokenizer.ggml.unknown_token_id", 0);
+    add_entries(&g, e, sizeof(e) / sizeof(e[0]), false);
+    tokenizer *t = must_open(&g);
+    check_encode(t,
+                 "A\xC3\x82"
+                 "bBC!  b abx abc",
+                 PLAIN, IDS(0, 6, 0, 0, 5, 7));
+    check_encode(t,
+                 "AB\xCC\x82"
+                 "C[SEP]",
+                 PLAIN, IDS(5, 7, 2));
+    check_encode(t, "ab", (encode_options){true, true}, IDS(1, 5, 2));
+    check_decode(t, IDS(1, 5, 7, 6, 2), true, "abc !");
+    check_decode(t, IDS(5, 2), false, "ab[SEP]");
+    mica_tokenizer_free(t);
+}
+
+static void test_t5(void **state) {
+    (void)state;
+    gguf_bytes g;
+    static const entry e[] = {{"<pad>", 0, 3},
+                              {"</s>", 0, 3},
+                              {"<unk>", 0, 2},
+                              {"\xE2\x96\x81", -2, 1},
+                              {"\xE2\x96\x81"
+                               "a",
+                               -3, 1},
+                              {"a", -2, 1},
+                              {"b", -2, 1},
+                              {"ab", -3.5, 1},
+                              {"bb", -1, 5}, /* unused */
+                              {"<x>", 0, 4}};
+    for (int collapses = 0; collapses < 2; collapses++) {
+        gguf_begin(&g);
+        gguf_add_string(&g, "tokenizer.ggml.model", "t5");
+        gguf_add_bool(&g, "tokenizer.ggml.add_space_prefix", true);
+        gguf_add_bool(&g, "tokenizer.ggml.remove_extra_whitespaces", collapses);
+        add_entries(&g, e, sizeof(e) / sizeof(e[0]), true);
+        tokenizer *t = must_open(&g);
+        check_encode(t, "ab", (encode_options){true, true}, IDS(4, 6, 1));
+        check_encode(t, "bb a", PLAIN, IDS(3, 6, 6, 4));
+        check_encode(t, "axyb<x>b", PLAIN, IDS(4, 2, 6, 9, 3, 6));
+        if (collapses) check_encode(t, " a  b ", PLAIN, IDS(4, 3, 6));
+        if (!collapses) check_encode(t, " a  b ", PLAIN, IDS(3, 4, 3, 3, 6, 3));
+        check_decode(t, IDS(4, 3, 6, 1), true, "a b");
+        mica_tokenizer_free(t);
+    }
+    gguf_begin(&g);
+    gguf_add_string(&g, "tokenizer.ggml.model", "t5");
+    add_entries(&g, e, sizeof(e) / sizeof(e[0]), true);
+    gguf_begin_array(&g, "tokenizer.ggml.precompiled_charsmap", GGUF_VALUE_U8, 5);
+    gguf_put(&g, "\4\0\0\0\0", 5);
+    expect_error(&g, MICA_E_FORMAT, "precompiled_charsmap has 5 bytes");
+}
+
 static bool is_end(const tokenizer *t, int32_t id) {
     size_t n;
     const int32_t *ends = mica_tokenizer_end_ids(t, &n);
@@ -267,14 +351,6 @@ static void test_default_pre_warns(void **state) {
 }
 
 /* ---- refusals ---- */
-
-static void expect_error(gguf_bytes *g, mica_status code, const char *part) {
-    tokenizer *t = NULL;
-    mica_error err = {0};
-    assert_int_equal(open_bytes(g, &t, &err), code);
-    if (!strstr(err.message, part)) fail_msg("\"%s\" lacks \"%s\"", err.message, part);
-    assert_non_null(strstr(err.message, "test.gguf"));
-}
 
 static void test_refusals(void **state) {
     (void)state;
@@ -326,6 +402,8 @@ static void test_refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_spm),
                                        cmocka_unit_test(test_spm_switches),
+                                       cmocka_unit_test(test_bert),
+                                       cmocka_unit_test(test_t5),
                                        cmocka_unit_test(test_phi3_takes_space),
                                        cmocka_unit_test(test_hidden_merges),
                                        cmocka_unit_test(test_end_exceptions),
