@@ -244,7 +244,7 @@ static bool is_usable(const char *bytes, size_t n) {
 mica_status mica_grammar_vocab_from_bytes(grammar_vocab **out, const char *const *tokens,
                                           const size_t *lengths, size_t n_tokens,
                                           mica_error *err) {
-    grammar_vocab *v;
+    grammar_vocab *v = NULL;
     mica_status st = new_vocab(&v, n_tokens, err);
     if (st) return st;
     text_buffer all = {0};
@@ -295,7 +295,7 @@ mica_status mica_grammar_vocab_new(grammar_vocab **out, const tokenizer *t, mica
                          "text, not words that are joined with spaces",
                          t->name);
     }
-    grammar_vocab *v;
+    grammar_vocab *v = NULL;
     mica_status st = new_vocab(&v, t->n_tokens, err);
     if (st) return st;
     text_buffer all = {0};
