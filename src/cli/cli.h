@@ -12,6 +12,7 @@ int mica_verb_generate(int argc, char **argv);
 int mica_verb_logits(int argc, char **argv);
 int mica_verb_tokenize(int argc, char **argv);
 int mica_verb_detokenize(int argc, char **argv);
+int mica_verb_template(int argc, char **argv);
 int mica_verb_inspect(int argc, char **argv);
 int mica_verb_plan(int argc, char **argv);
 int mica_verb_bench(int argc, char **argv);

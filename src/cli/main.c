@@ -20,6 +20,7 @@ static const verb_entry verbs[] = {
     {"logits", NULL, mica_verb_logits, "write next-token logits for given ids to a .npy file"},
     {"tokenize", NULL, mica_verb_tokenize, "text to token ids"},
     {"detokenize", NULL, mica_verb_detokenize, "token ids to text"},
+    {"template", NULL, mica_verb_template, "a conversation as the chat template renders it"},
     {"inspect", "show", mica_verb_inspect, "what a model file holds"},
     {"plan", NULL, mica_verb_plan, "the compiled tape of a model: steps, shapes, kernels, memory"},
     {"bench", "benchmark", mica_verb_bench, "prefill and decode speed beside memory bandwidth"},

@@ -1,0 +1,62 @@
+"""`mica template` from outside: the rendering byte for byte, its options, its errors."""
+import json
+import os
+import shutil
+import sys
+import tempfile
+
+from cli import check, check_error, finish, run
+
+exe = sys.argv[1]
+folder = tempfile.mkdtemp(prefix="mica-template-")
+TEMPLATE = ("{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
+            "{% if tools %}{{ tools|tojson }}{% endif %}{{ mood }}"
+            "{% if add_generation_prompt %}<assistant>{% endif %}")
+
+
+def write(name, data):
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(data if isinstance(data, str) else json.dumps(data))
+    return path
+
+
+def gives(wanted, *args, stdin=b""):
+    code, out, err = run(exe, "template", folder, *args, stdin=stdin)
+    check(code == 0 and out == wanted.encode(), "%s: %d %r %r" % (args, code, out, err))
+    return err
+
+
+write("tokenizer_config.json", {"bos_token": "<s>", "chat_template": TEMPLATE})
+messages = [{"role": "user", "content": "h\u00e9 {{ x }}"}]
+chat = write("chat.json", messages)
+tools = write("tools.json", [{"name": "f"}])
+gives("<s><user>h\u00e9 {{ x }}\n<assistant>", chat)
+gives("<s><user>h\u00e9 {{ x }}\n", chat, "--no-generation-prompt")
+err = gives("<s><user>h\u00e9 {{ x }}\n[{\"name\": \"f\"}]<assistant>", chat, "--tools", tools)
+gives("<s><user>h\u00e9 {{ x }}\n{'a': 1}<assistant>", chat, "--set", 'mood={"a": 1}')
+gives("<s><user>h\u00e9 {{ x }}\nglad<assistant>", chat, "--set", "mood=glad")
+gives("<s><user>x\n[{\"name\": \"g\"}]<assistant>", "-", stdin=json.dumps(
+    {"messages": [{"role": "user", "content": "x"}], "tools": [{"name": "g"}]}).encode())
+gives("<s><user>a\n<assistant>b", "-", "--continue", stdin=json.dumps(
+    [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]).encode())
+mine = write("mine.jinja", "{{ messages[0].content|upper }}{{ strftime_now('%Y') }}\n")
+gives("H\u00c9 {{ X }}1970", chat, "--chat-template", mine, "--now", "86400")
+
+check_error(exe, ["template", folder], 2)
+check_error(exe, ["template", folder, chat, "--continue", "--no-generation-prompt"], 2)
+check_error(exe, ["template", folder, os.path.join(folder, "nosuch")], 1, "nosuch")
+check_error(exe, ["template", folder + "x", chat], 1, "no such file")
+check_error(exe, ["template", folder, write("bad.json", "[{]")], 1, "bad.json")
+check_error(exe, ["template", folder, write("number.json", "5")], 1, "array of messages")
+check_error(exe, ["template", folder, chat, "--set", "x"], 1, "key=json")
+check_error(exe, ["template", folder, chat, "--set", "messages=[]"], 1, "cannot be replaced")
+check_error(exe, ["template", folder, chat, "--continue"], 1, "final assistant message")
+check_error(exe, ["template", folder, chat, "--chat-template", "nosuch"], 1, "no chat template")
+broken = write("broken.jinja", "a\n{% if %}")
+check_error(exe, ["template", folder, chat, "--chat-template", broken], 1, "broken.jinja:2:7: ")
+raising = write("raising.jinja", "{{ raise_exception('roles must alternate') }}")
+check_error(exe, ["template", folder, chat, "--chat-template", raising], 1, "roles must alternate")
+
+shutil.rmtree(folder)
+finish()
