@@ -6,6 +6,7 @@
 
 /* A closure of so many configurations means a grammar that is ambiguous without end. */
 enum { MAX_CLOSURE = 1 << 17, FIRST_SLOTS = 1024, MAX_CUT_DEPTH = 64 };
+enum { STATE_FLAGS = STATE_ACCEPTS | STATE_OPEN };
 
 static bool fail(lazy *l, mica_status st) {
     if (!l->status) l->status = st;
@@ -138,12 +139,18 @@ static void visit(lazy *l, uint32_t node, uint32_t stack) {
     l->seen_stamp[at] = l->stamp;
 }
 
+static uint64_t next_count(uint64_t count) {
+    if (count >= REPEAT_FEW) return count;
+    return count + 1 == REPEAT_FEW ? REPEAT_MANY : count + 1;
+}
+
 /* Round `count` of a repeat is done (0: it begins). Without an upper bound counts stop at min, so
  * that long loops come back to the same state. */
 static void visit_repeat(lazy *l, uint32_t node, uint64_t count, uint32_t parent) {
     const program_node *n = &l->program->nodes[node];
-    if (count >= n->min && count != REPEAT_FEW) visit(l, n->b, parent);
-    if (count >= REPEAT_FEW) {
+    bool is_coarse = count >= REPEAT_COARSE;
+    if (is_coarse ? count == REPEAT_MANY : count >= n->min) visit(l, n->b, parent);
+    if (is_coarse) {
         visit(l, n->a, push_frame(l, node, count, parent));
         return;
     }
@@ -177,7 +184,7 @@ static void visit_return(lazy *l, uint32_t stack) {
     lazy_frame f = l->frames[stack];
     switch (l->program->nodes[f.node].kind) {
     case NODE_REPEAT:
-        visit_repeat(l, f.node, f.count >= REPEAT_FEW ? f.count : f.count + 1, f.parent);
+        visit_repeat(l, f.node, next_count(f.count), f.parent);
         break;
     case NODE_MEMBERS:
         visit_members(l, f.node, f.count, f.parent);
@@ -269,7 +276,7 @@ static bool rehash_states(lazy *l) {
     if (!slots) return fail(l, MICA_E_NOMEM);
     for (uint32_t i = STATE_DEAD; i < l->n_states; i++) {
         const lazy_state *s = &l->states[i];
-        uint64_t h = state_hash(l->configs + s->first, s->n, l->flags[i]);
+        uint64_t h = state_hash(l->configs + s->first, s->n, l->flags[i] & STATE_FLAGS);
         uint32_t at = (uint32_t)h & (n_slots - 1);
         while (slots[at]) {
             at = (at + 1) & (n_slots - 1);
@@ -317,7 +324,7 @@ static uint32_t intern(lazy *l, const lazy_config *c, uint32_t n, uint8_t flags)
     uint32_t at = (uint32_t)state_hash(c, n, flags) & (l->n_state_slots - 1);
     for (uint32_t i; (i = l->state_slots[at]) != 0; at = (at + 1) & (l->n_state_slots - 1)) {
         const lazy_state *s = &l->states[i];
-        if (s->n == n && l->flags[i] == flags &&
+        if (s->n == n && (l->flags[i] & STATE_FLAGS) == flags &&
             (!n || memcmp(l->configs + s->first, c, n * sizeof(*c)) == 0))
             return i;
     }
@@ -335,17 +342,39 @@ static uint32_t finish_closure(lazy *l) {
     return intern(l, l->found, l->n_found, l->found_flags);
 }
 
+/* Most transitions have one way on, and many of them the same one. */
+static uint32_t close_one(lazy *l, lazy_config c) {
+    lazy_memo *memo = &l->memos[config_hash(0, c) % N_LAZY_MEMOS];
+    if (memo->state && memo->config.node == c.node && memo->config.stack == c.stack)
+        return memo->state;
+    begin_closure(l);
+    visit(l, c.node, c.stack);
+    uint32_t to = finish_closure(l);
+    if (!l->status) *memo = (lazy_memo){c, to};
+    return to;
+}
+
 uint32_t mica_lazy_compute(lazy *l, uint32_t state, uint32_t class) {
     if (l->status) return STATE_DEAD;
     const lazy_state s = l->states[state];
     const program *p = l->program;
-    begin_closure(l);
+    lazy_config one = {0};
+    uint32_t n_ways = 0, to = STATE_DEAD;
     for (uint32_t i = s.first; i < s.first + s.n; i++) {
         lazy_config c = l->configs[i];
         const program_node *n = &p->nodes[c.node];
-        if (byte_set_has(&p->sets[n->a], class)) visit(l, n->b, c.stack);
+        if (!byte_set_has(&p->sets[n->a], class)) continue;
+        if (++n_ways == 1) {
+            one = (lazy_config){n->b, c.stack};
+            continue;
+        }
+        if (n_ways == 2) {
+            begin_closure(l);
+            visit(l, one.node, one.stack);
+        }
+        visit(l, n->b, c.stack);
     }
-    uint32_t to = finish_closure(l);
+    if (n_ways) to = n_ways == 1 ? close_one(l, one) : finish_closure(l);
     if (!l->status) l->next[(size_t)state * l->n_classes + class] = to;
     return to;
 }
@@ -383,15 +412,18 @@ static bool common_stack(const lazy *l, const lazy_state *s, uint32_t *out) {
     return depth <= l->frames[common].depth + MAX_CUT_DEPTH;
 }
 
-/* The count of a repeat, or FEW or MANY if its bounds are far. */
+/* The count of a repeat, or a coarse one if its bounds are far. */
 static uint64_t coarse_count(lazy *l, const program_node *n, uint64_t count) {
-    bool is_few = count < n->min;
-    uint64_t left = is_few ? n->min - count : n->max - count;
-    if (count >= REPEAT_FEW || left <= LAZY_NEAR_BYTES) return count;
-    if (!is_few && n->max == EXPR_UNBOUNDED) return count;
+    if (count >= REPEAT_COARSE) return count;
+    uint64_t to_min = count < n->min ? n->min - count : 0;
+    uint64_t to_max = n->max == EXPR_UNBOUNDED ? UINT64_MAX : n->max - count;
+    bool is_few = to_min > LAZY_NEAR_BYTES;
+    if (!is_few && (to_max <= LAZY_NEAR_BYTES || to_max == UINT64_MAX)) return count;
+    uint64_t left = is_few ? to_min : to_max;
     if (!l->near || left < l->near) l->near = (uint32_t)left;
     l->has_few |= is_few;
-    return is_few ? REPEAT_FEW : REPEAT_MANY;
+    if (is_few) return REPEAT_FEW;
+    return to_min ? REPEAT_FEW - to_min : REPEAT_MANY;
 }
 
 static uint32_t cut_stack(lazy *l, uint32_t stack, uint32_t common) {
@@ -471,7 +503,7 @@ uint32_t mica_lazy_import(lazy *l, const lazy *from, uint32_t state, uint32_t *m
         lazy_config c = from->configs[s->first + i];
         visit(l, c.node, import_stack(l, from, c.stack, memo));
     }
-    l->found_flags = from->flags[state];
+    l->found_flags = from->flags[state] & STATE_FLAGS;
     return finish_closure(l);
 }
 
@@ -480,7 +512,9 @@ uint32_t mica_lazy_import(lazy *l, const lazy *from, uint32_t state, uint32_t *m
 mica_status mica_lazy_init(lazy *l, const program *p, mica_error *err) {
     *l = (lazy){.program = p, .n_classes = p->n_classes};
     const lazy_frame bottom = {0};
-    if (rehash_seen(l) && rehash_frames(l) && rehash_states(l) &&
+    l->memos = mica_calloc(N_LAZY_MEMOS, sizeof(*l->memos));
+    if (!l->memos) fail(l, MICA_E_NOMEM);
+    if (l->memos && rehash_seen(l) && rehash_frames(l) && rehash_states(l) &&
         grow(l, &l->frames, &l->frames_capacity, 256, sizeof(bottom))) {
         l->frames[STACK_BOTTOM] = l->frames[STACK_HOLE] = bottom;
         l->n_frames = 2;
@@ -503,6 +537,7 @@ void mica_lazy_deinit(lazy *l) {
     mica_free(l->frames);
     mica_free(l->state_slots);
     mica_free(l->frame_slots);
+    mica_free(l->memos);
     mica_free(l->todo);
     mica_free(l->seen);
     mica_free(l->seen_stamp);

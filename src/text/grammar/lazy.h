@@ -22,13 +22,17 @@ enum { LAZY_NEAR_BYTES = 32 };
 /* Flags of a state. */
 enum {
     STATE_ACCEPTS = 1, /* the text may end here */
-    STATE_OPEN = 2     /* the hole was popped: what is below may take the next bytes */
+    STATE_OPEN = 2,    /* the hole was popped: what is below may take the next bytes */
+    /* For masks.c, not part of what a state is: */
+    STATE_LOOKED_AT = 4,
+    STATE_TEXT = 8 /* the inside of a JSON string */
 };
 
 /* Counts of a repeat whose bounds are farther away than any token reaches: more rounds may come for
- * ever, and it may end (MANY) or not (FEW). */
+ * ever, and it may end (MANY) or not (FEW), or it may end after k more rounds (FEW - k). */
 #define REPEAT_MANY UINT64_MAX
 #define REPEAT_FEW (UINT64_MAX - 1)
+#define REPEAT_COARSE (REPEAT_FEW - LAZY_NEAR_BYTES) /* the least of these */
 
 typedef struct lazy_frame {
     uint32_t node;
@@ -51,6 +55,13 @@ typedef struct lazy_state {
     bool has_few;    /* and may forbid longer ones that the state allows */
 } lazy_state;
 
+/* Where the closure of one configuration leads. */
+typedef struct lazy_memo {
+    lazy_config config;
+    uint32_t state; /* 0: empty */
+} lazy_memo;
+enum { N_LAZY_MEMOS = 1024 };
+
 typedef struct lazy {
     const program *program;
     uint32_t n_classes;
@@ -64,6 +75,7 @@ typedef struct lazy {
     uint32_t n_frames, frames_capacity;
     uint32_t *state_slots, *frame_slots; /* hashes; powers of two */
     uint32_t n_state_slots, n_frame_slots;
+    lazy_memo *memos; /* [N_LAZY_MEMOS], by hash; the latest stays */
     /* scratch of a closure */
     lazy_config *todo; /* a work list that keeps all it ever had */
     uint32_t n_todo, todo_capacity;

@@ -154,6 +154,46 @@ static void find_slice(grammar_machine *m, uint32_t state, token_mask *t) {
 
 /* ---- walks ---- */
 
+/* Whether a hollow state is the inside of a JSON string without constraints, or of one whose length
+ * is far from its bounds: then the mask is known. */
+static bool is_text(grammar_machine *m, uint32_t hollow) {
+    lazy *l = &m->lazy;
+    const program *p = l->program;
+    if (!m->vocab->has_text) return false;
+    if (!m->text_state) {
+        uint32_t start = p->string_start ? mica_lazy_above_hole(l, p->string_start) : STATE_DEAD;
+        m->text_state = lazy_step(l, start, '"');
+    }
+    if (hollow == m->text_state) return true;
+    const lazy_state s = l->states[hollow];
+    for (uint32_t i = 0; i < s.n; i++) {
+        const lazy_frame *f = &l->frames[l->configs[s.first + i].stack];
+        if (f->parent != STACK_HOLE || f->count != REPEAT_MANY || !p->nodes[f->node].is_plain)
+            continue;
+        return mica_lazy_above_hole(l, f->node) == hollow;
+    }
+    return false;
+}
+
+/* The same, looked at once for each state. */
+static bool is_known_text(grammar_machine *m, uint32_t state) {
+    lazy *l = &m->lazy;
+    if (!(l->flags[state] & STATE_LOOKED_AT)) {
+        bool is_inside = is_text(m, state);
+        l->flags[state] |= is_inside ? STATE_LOOKED_AT | STATE_TEXT : STATE_LOOKED_AT;
+    }
+    return l->flags[state] & STATE_TEXT;
+}
+
+/* All tokens below node i: `n` is their number. */
+static const int32_t *ids_below(const token_trie *t, uint32_t i, uint32_t *n) {
+    const trie_node *node = &t->nodes[i];
+    uint32_t end = node->skip < t->n_nodes ? t->nodes[node->skip].first : t->n_ids;
+    uint32_t first = node->first + node->n_ids;
+    *n = end - first;
+    return t->ids + first;
+}
+
 /* Collects the tokens that fit whatever is below the hole, and the nodes where it is popped. */
 static void walk_hollow(grammar_machine *m, const token_trie *t, uint32_t state) {
     lazy *l = &m->lazy;
@@ -171,6 +211,14 @@ static void walk_hollow(grammar_machine *m, const token_trie *t, uint32_t state)
             m->found_ids[n_ids++] = t->ids[n->first + k];
         }
         if (l->flags[to] & STATE_OPEN && n->skip > i + 1) m->found_roots[n_roots++] = i;
+        if (n->is_plain && n->skip > i + 2 && is_known_text(m, to)) {
+            uint32_t n_below;
+            const int32_t *below = ids_below(t, i, &n_below);
+            memcpy(m->found_ids + n_ids, below, n_below * sizeof(*below));
+            n_ids += n_below;
+            i = n->skip;
+            continue;
+        }
         i++;
     }
     m->n_found_ids = n_ids;
@@ -232,31 +280,10 @@ static mica_status store_found(grammar_machine *m, token_mask *t, mica_error *er
     return t->roots && (t->dense || t->ids) ? MICA_OK : fail_memory(err);
 }
 
-/* Whether a hollow state is the inside of a JSON string without constraints, or of one whose length
- * is far from its bounds: then the mask is known. */
-static bool is_text(grammar_machine *m, uint32_t hollow) {
-    lazy *l = &m->lazy;
-    const program *p = l->program;
-    if (!m->vocab->has_text) return false;
-    if (!m->text_state) {
-        uint32_t start = p->string_start ? mica_lazy_above_hole(l, p->string_start) : STATE_DEAD;
-        m->text_state = lazy_step(l, start, '"');
-    }
-    if (hollow == m->text_state) return true;
-    const lazy_state s = l->states[hollow];
-    for (uint32_t i = 0; i < s.n; i++) {
-        const lazy_frame *f = &l->frames[l->configs[s.first + i].stack];
-        if (f->parent != STACK_HOLE || f->count != REPEAT_MANY || !p->nodes[f->node].is_plain)
-            continue;
-        return mica_lazy_above_hole(l, f->node) == hollow;
-    }
-    return false;
-}
-
 #define MASK_OF_TEXT UINT32_MAX
 
 static mica_status make_mask(grammar_machine *m, uint32_t hollow, mica_error *err) {
-    if (is_text(m, hollow)) {
+    if (is_known_text(m, hollow)) {
         m->lazy.states[hollow].mask = MASK_OF_TEXT;
         return MICA_OK;
     }

@@ -93,6 +93,21 @@ static size_t count_trie_nodes(const grammar_vocab *v, const int32_t *ids, size_
     return n_nodes;
 }
 
+/* Unmarks the nodes behind which this token is not plain: from its end backwards, a place is plain if
+ * a plain character begins there and the place behind it is plain. */
+static void unmark_plain(token_trie *t, const char *s, size_t n, const uint32_t *open) {
+    bool is_plain[TRIE_MAX_DEPTH + 1];
+    is_plain[n] = true;
+    for (size_t d = n; d-- > 0;) {
+        unsigned char c = (unsigned char)s[d];
+        bool is_valid;
+        size_t width = mica_utf8_step(s + d, n - d, &is_valid);
+        is_plain[d] =
+            c >= 0x20 && c != '"' && c != '\\' && is_valid && is_plain[d + width];
+        if (!is_plain[d]) t->nodes[open[d]].is_plain = false;
+    }
+}
+
 /* Adds the nodes of the next token in order; open[d] is the latest node of depth d. */
 static void add_token(token_trie *t, const grammar_vocab *v, uint32_t i, uint32_t *open,
                       size_t *depth) {
@@ -104,9 +119,10 @@ static void add_token(token_trie *t, const grammar_vocab *v, uint32_t i, uint32_
     while (*depth < n) {
         open[++*depth] = t->n_nodes;
         t->nodes[t->n_nodes++] = (trie_node){
-            .first = i, .depth = (uint16_t)*depth, .byte = (uint8_t)s[*depth - 1]};
+            .first = i, .depth = (uint16_t)*depth, .byte = (uint8_t)s[*depth - 1], .is_plain = true};
     }
     t->nodes[open[*depth]].n_ids++;
+    unmark_plain(t, s, n, open);
 }
 
 /* Takes over the sorted ids. */

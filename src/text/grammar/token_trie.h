@@ -26,6 +26,7 @@ typedef struct trie_node {
     uint16_t n_ids;
     uint16_t depth; /* 1: below the root */
     uint8_t byte;
+    bool is_plain; /* what comes below is plain text in all its tokens */
 } trie_node;
 
 typedef struct token_trie {
