@@ -51,12 +51,8 @@ static mica_status init_machine(grammar_machine *m, const int32_t *end_ids, mica
     const grammar_vocab *v = m->vocab;
     m->n_words = v ? GRAMMAR_MASK_WORDS(v->n_ids) : 0;
     m->end_ids = mica_calloc(m->n_end_ids + 1, sizeof(*m->end_ids));
-    m->found_ids = mica_calloc(v ? v->all.n_ids + 1 : 1, sizeof(*m->found_ids));
-    m->found_roots = mica_calloc(v ? v->all.n_nodes + 1 : 1, sizeof(*m->found_roots));
     m->cover = mica_calloc(MACHINE_MAX_COVER, sizeof(*m->cover));
-    m->cover_seen = mica_calloc(MACHINE_MAX_COVER_STATES, sizeof(*m->cover_seen));
-    if (!m->end_ids || !m->found_ids || !m->found_roots || !m->cover || !m->cover_seen)
-        return fail_memory(err);
+    if (!m->end_ids || !m->cover) return fail_memory(err);
     if (m->n_end_ids) memcpy(m->end_ids, end_ids, m->n_end_ids * sizeof(*end_ids));
     mica_status st = mica_lazy_init(&m->lazy, &m->grammar->program, err);
     if (!st) mica_machine_init_edges(m);

@@ -22,7 +22,7 @@ typedef struct plain_edge {
 enum {
     N_PLAIN_STATES = 8,
     MACHINE_MAX_COVER = 4096,
-    MACHINE_MAX_COVER_STATES = 1 << 20 /* states beyond have no slices */
+    MACHINE_MAX_COVER_STATES = 1 << 22 /* states beyond have no slices */
 };
 
 struct grammar_machine {
@@ -44,9 +44,10 @@ struct grammar_machine {
     uint32_t path[TRIE_MAX_DEPTH + 1]; /* states by depth */
     int32_t *found_ids;
     uint32_t *found_roots;
-    uint32_t n_found_ids, n_found_roots;
+    uint32_t n_found_ids, n_found_roots, ids_capacity, roots_capacity;
     uint32_t *cover; /* see masks.c */
-    uint8_t *cover_seen;
+    uint8_t *cover_seen; /* [cover_capacity] */
+    uint32_t cover_capacity;
     uint32_t text_state; /* inside a string without constraints; 0: not looked for yet */
 };
 

@@ -68,9 +68,24 @@ typedef struct cover_search {
     uint32_t n_later; /* pairs of the next length, stored from the other end */
 } cover_search;
 
+/* Room for a state; what is new starts unseen. */
+static bool grow_cover(grammar_machine *m, uint32_t state) {
+    uint32_t capacity = 2 * state + 1024;
+    uint8_t *grown = mica_realloc(m->cover_seen, capacity);
+    if (!grown) {
+        m->lazy.status = MICA_E_NOMEM;
+        return false;
+    }
+    memset(grown + m->cover_capacity, 0, capacity - m->cover_capacity);
+    m->cover_seen = grown;
+    m->cover_capacity = capacity;
+    return true;
+}
+
 /* Remembers the pair; false: it was there before, or there is no more room. */
 static bool mark_pair(cover_search *c, uint32_t pair) {
     grammar_machine *m = c->m;
+    if (pair >> 3 >= m->cover_capacity && !grow_cover(m, pair >> 3)) return false;
     uint8_t bit = (uint8_t)(1 << (pair & 7));
     if (m->cover_seen[pair >> 3] & bit) return false;
     m->cover_seen[pair >> 3] |= bit;
@@ -129,7 +144,7 @@ static uint32_t count_cover(grammar_machine *m, uint32_t state, bool *is_exact) 
     cover_search c = {.m = m};
     *is_exact = false;
     if (state >= MACHINE_MAX_COVER_STATES) return 0;
-    mark_pair(&c, state << 3);
+    if (!mark_pair(&c, state << 3)) return 0;
     m->cover[c.n++] = state << 3;
     uint32_t n_chars = search_cover(&c, is_exact);
     for (uint32_t i = 0; i < c.n; i++) {
@@ -194,35 +209,64 @@ static const int32_t *ids_below(const token_trie *t, uint32_t i, uint32_t *n) {
     return t->ids + first;
 }
 
+/* Appends to what a walk has found. False: out of memory. */
+static bool add_ids(grammar_machine *m, const int32_t *ids, uint32_t n) {
+    if (m->n_found_ids + n > m->ids_capacity) {
+        uint32_t capacity = 2 * (m->n_found_ids + n) + 1024;
+        void *grown = mica_realloc(m->found_ids, capacity * sizeof(*m->found_ids));
+        if (!grown) return false;
+        m->found_ids = grown;
+        m->ids_capacity = capacity;
+    }
+    memcpy(m->found_ids + m->n_found_ids, ids, n * sizeof(*ids));
+    m->n_found_ids += n;
+    return true;
+}
+
+static bool add_root(grammar_machine *m, uint32_t node) {
+    if (m->n_found_roots == m->roots_capacity) {
+        uint32_t capacity = 2 * m->roots_capacity + 256;
+        void *grown = mica_realloc(m->found_roots, capacity * sizeof(*m->found_roots));
+        if (!grown) return false;
+        m->found_roots = grown;
+        m->roots_capacity = capacity;
+    }
+    m->found_roots[m->n_found_roots++] = node;
+    return true;
+}
+
+/* What node i, which leads to state `to`, adds; *next: where the walk goes on. */
+static bool take_node(grammar_machine *m, const token_trie *t, uint32_t i, uint32_t to,
+                      uint32_t *next) {
+    const trie_node *n = &t->nodes[i];
+    *next = i + 1;
+    if (n->n_ids && !add_ids(m, t->ids + n->first, n->n_ids)) return false;
+    if (n->skip == i + 1) return true;
+    if (m->lazy.flags[to] & STATE_OPEN && !add_root(m, i)) return false;
+    if (!n->is_plain || n->skip <= i + 2 || !is_known_text(m, to)) return true;
+    uint32_t n_below;
+    const int32_t *below = ids_below(t, i, &n_below);
+    *next = n->skip;
+    return add_ids(m, below, n_below);
+}
+
 /* Collects the tokens that fit whatever is below the hole, and the nodes where it is popped. */
 static void walk_hollow(grammar_machine *m, const token_trie *t, uint32_t state) {
-    lazy *l = &m->lazy;
-    uint32_t n_ids = 0, n_roots = 0;
+    m->n_found_ids = m->n_found_roots = 0;
     m->path[0] = state;
     for (uint32_t i = 1; i < t->n_nodes;) {
         const trie_node *n = &t->nodes[i];
-        uint32_t to = lazy_step(l, m->path[n->depth - 1], n->byte);
+        uint32_t to = lazy_step(&m->lazy, m->path[n->depth - 1], n->byte);
         if (to == STATE_DEAD) {
             i = n->skip;
             continue;
         }
         m->path[n->depth] = to;
-        for (uint32_t k = 0; k < n->n_ids; k++) {
-            m->found_ids[n_ids++] = t->ids[n->first + k];
+        if (!take_node(m, t, i, to, &i)) {
+            m->lazy.status = MICA_E_NOMEM;
+            return;
         }
-        if (l->flags[to] & STATE_OPEN && n->skip > i + 1) m->found_roots[n_roots++] = i;
-        if (n->is_plain && n->skip > i + 2 && is_known_text(m, to)) {
-            uint32_t n_below;
-            const int32_t *below = ids_below(t, i, &n_below);
-            memcpy(m->found_ids + n_ids, below, n_below * sizeof(*below));
-            n_ids += n_below;
-            i = n->skip;
-            continue;
-        }
-        i++;
     }
-    m->n_found_ids = n_ids;
-    m->n_found_roots = n_roots;
 }
 
 /* Sets the bits of tokens below node `root` that fit from `state` on. */

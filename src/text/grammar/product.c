@@ -120,13 +120,31 @@ static uint32_t find_pair(product *p, uint32_t x, uint32_t y) {
     return p->n++;
 }
 
+/* Of each byte the least one that neither machine tells from it. */
+static void find_alike(const product *p, uint8_t *alike) {
+    const uint8_t *x = p->x.program.class_of, *y = p->y.program.class_of;
+    for (unsigned c = 0; c < 256; c++) {
+        unsigned k = 0;
+        while (x[k] != x[c] || y[k] != y[c]) {
+            k++;
+        }
+        alike[c] = (uint8_t)k;
+    }
+}
+
 /* All pairs that can be reached; state 1 is the start. */
 static void explore(product *p) {
+    uint8_t alike[256];
+    find_alike(p, alike);
     p->n = 1;
     if (!grow(p)) return;
     find_pair(p, p->x.start, p->y.start);
     for (uint32_t i = 1; i < p->n && !p->status; i++) {
         for (unsigned c = 0; c < 256 && !p->status; c++) {
+            if (alike[c] < c) {
+                p->next[(size_t)i * 256 + c] = p->next[(size_t)i * 256 + alike[c]];
+                continue;
+            }
             uint32_t x = lazy_step(&p->x.lazy, p->pairs[2 * i], (uint8_t)c);
             uint32_t y = p->pairs[2 * i + 1];
             if (y != STATE_DEAD) y = lazy_step(&p->y.lazy, y, (uint8_t)c);

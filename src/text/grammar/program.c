@@ -25,6 +25,8 @@ typedef struct emitter {
     uint32_t *queue;      /* rules to emit */
     uint32_t n_queue;
     uint32_t set_of[256]; /* of one byte: its set + 1 */
+    uint32_t *set_slots;  /* hash of the sets: index + 1 */
+    uint32_t n_set_slots;
     mica_status status;
 } emitter;
 
@@ -49,21 +51,49 @@ static uint32_t add_node(emitter *e, program_node node) {
     return p->n_nodes++;
 }
 
+static uint32_t set_slot(const emitter *e, const byte_set *set) {
+    const program *p = e->p;
+    uint64_t h = set->bits[0];
+    for (int w = 1; w < 4; w++) {
+        h = (h ^ h >> 29) * UINT64_C(0x9E3779B97F4A7C15) + set->bits[w];
+    }
+    h = (h ^ h >> 29) * UINT64_C(0x9E3779B97F4A7C15);
+    uint32_t at = (uint32_t)(h >> 32) & (e->n_set_slots - 1);
+    while (e->set_slots[at] && memcmp(&p->sets[e->set_slots[at] - 1], set, sizeof(*set)) != 0) {
+        at = (at + 1) & (e->n_set_slots - 1);
+    }
+    return at;
+}
+
+static bool grow_sets(emitter *e) {
+    program *p = e->p;
+    uint32_t capacity = p->sets_capacity ? 2 * p->sets_capacity : 64;
+    void *grown = mica_realloc(p->sets, capacity * sizeof(*p->sets));
+    if (grown) p->sets = grown;
+    uint32_t *slots = mica_calloc(2 * (size_t)capacity, sizeof(*slots));
+    if (!grown || !slots) {
+        mica_free(slots);
+        fail(e, MICA_E_NOMEM);
+        return false;
+    }
+    p->sets_capacity = capacity;
+    mica_free(e->set_slots);
+    e->set_slots = slots;
+    e->n_set_slots = 2 * capacity;
+    for (uint32_t i = 0; i < p->n_sets; i++) {
+        e->set_slots[set_slot(e, &p->sets[i])] = i + 1;
+    }
+    return true;
+}
+
 static uint32_t add_set(emitter *e, const byte_set *set) {
     program *p = e->p;
-    /* The latest sets are the likely ones; a set that comes twice only costs its room. */
-    for (uint32_t i = p->n_sets; i > 0 && i + 32 > p->n_sets; i--) {
-        if (memcmp(&p->sets[i - 1], set, sizeof(*set)) == 0) return i - 1;
-    }
-    if (p->n_sets == p->sets_capacity) {
-        uint32_t capacity = p->sets_capacity ? 2 * p->sets_capacity : 64;
-        void *grown = mica_realloc(p->sets, capacity * sizeof(*p->sets));
-        if (!grown) return fail(e, MICA_E_NOMEM);
-        p->sets = grown;
-        p->sets_capacity = capacity;
-    }
+    if (p->n_sets == p->sets_capacity && !grow_sets(e)) return NODE_OF_FAIL;
+    uint32_t at = set_slot(e, set);
+    if (e->set_slots[at]) return e->set_slots[at] - 1;
     p->sets[p->n_sets] = *set;
-    return p->n_sets++;
+    e->set_slots[at] = ++p->n_sets;
+    return p->n_sets - 1;
 }
 
 static uint32_t add_split(emitter *e, uint32_t a, uint32_t b) {
@@ -202,28 +232,28 @@ static uint32_t emit_rule(emitter *e, uint32_t rule, uint32_t next) {
     return add_node(e, (program_node){.kind = NODE_CALL, .a = start, .b = next});
 }
 
-/* The bytes of state s that lead to `target`. */
-static byte_set table_edge(const byte_table *t, uint32_t s, uint32_t target) {
-    byte_set set = {0};
-    for (unsigned c = 0; c < 256; c++) {
-        if (t->next[(size_t)s * 256 + c] == target) byte_set_add(&set, c, c);
-    }
-    return set;
-}
-
 /* The choice of state s: one SET node for each state that it leads to. */
 static uint32_t emit_table_state(emitter *e, const byte_table *t, const uint32_t *heads, uint32_t s,
                                  uint32_t next) {
-    uint32_t at = t->is_accepting[s] ? next : NODE_OF_FAIL;
-    byte_set seen = {0};
-    for (unsigned c = 0; c < 256 && !e->status; c++) {
-        uint32_t target = t->next[(size_t)s * 256 + c];
-        if (!target || byte_set_has(&seen, c)) continue;
-        byte_set set = table_edge(t, s, target);
-        for (int w = 0; w < 4; w++) {
-            seen.bits[w] |= set.bits[w];
+    const uint32_t *row = t->next + (size_t)s * 256;
+    uint32_t targets[256], n = 0;
+    byte_set sets[256];
+    for (unsigned c = 0; c < 256; c++) {
+        uint32_t k = 0;
+        if (!row[c]) continue;
+        while (k < n && targets[k] != row[c]) {
+            k++;
         }
-        program_node node = {.kind = NODE_SET, .a = add_set(e, &set), .b = heads[target]};
+        if (k == n) {
+            targets[n] = row[c];
+            sets[n++] = (byte_set){0};
+        }
+        byte_set_add(&sets[k], c, c);
+    }
+    uint32_t at = t->is_accepting[s] ? next : NODE_OF_FAIL;
+    for (uint32_t k = 0; k < n && !e->status; k++) {
+        program_node node = {
+            .kind = NODE_SET, .a = add_set(e, &sets[k]), .b = heads[targets[k]]};
         at = add_split(e, add_node(e, node), at);
     }
     return at;
@@ -326,38 +356,41 @@ static uint32_t emit(emitter *e, const expr *x, uint32_t next) {
 
 /* ---- classes ---- */
 
-/* Splits the classes so that bytes in and out of `set` differ. */
-static void refine_classes(program *p, const byte_set *set) {
-    int split_of[256];
-    memset(split_of, -1, sizeof(split_of));
-    uint16_t n_in[256] = {0}, n_all[256] = {0};
-    for (unsigned c = 0; c < 256; c++) {
-        n_all[p->class_of[c]]++;
-        n_in[p->class_of[c]] += byte_set_has(set, c);
-    }
-    for (unsigned c = 0; c < 256; c++) {
-        uint8_t k = p->class_of[c];
-        if (split_of[k] < 0 && n_in[k] && n_in[k] < n_all[k]) split_of[k] = (int)p->n_classes++;
-    }
-    for (unsigned c = 0; c < 256; c++) {
-        int split = split_of[p->class_of[c]];
-        if (split >= 0 && byte_set_has(set, c)) p->class_of[c] = (uint8_t)split;
+/* Splits the classes so that bytes in and out of `set` differ; members[k]: the bytes of class k. */
+static void refine_classes(program *p, byte_set *members, const byte_set *set) {
+    uint32_t n = p->n_classes;
+    for (uint32_t k = 0; k < n && p->n_classes < 256; k++) {
+        byte_set in, out;
+        uint64_t any_in = 0, any_out = 0;
+        for (int w = 0; w < 4; w++) {
+            any_in |= in.bits[w] = members[k].bits[w] & set->bits[w];
+            any_out |= out.bits[w] = members[k].bits[w] & ~set->bits[w];
+        }
+        if (!any_in || !any_out) continue;
+        members[k] = out;
+        members[p->n_classes++] = in;
     }
 }
 
 static void make_classes(program *p) {
-    memset(p->class_of, 0, sizeof(p->class_of));
+    byte_set members[256] = {0};
+    byte_set_add(&members[0], 0, 255);
     p->n_classes = 1;
     for (uint32_t i = 0; i < p->n_sets && p->n_classes < 256; i++) {
-        refine_classes(p, &p->sets[i]);
+        refine_classes(p, members, &p->sets[i]);
+    }
+    for (uint32_t k = 0; k < p->n_classes; k++) {
+        for (unsigned c = 0; c < 256; c++) {
+            if (byte_set_has(&members[k], c)) p->class_of[c] = (uint8_t)k;
+        }
     }
     for (unsigned c = 256; c-- > 0;) {
         p->byte_of[p->class_of[c]] = (uint8_t)c;
     }
     for (uint32_t i = 0; i < p->n_sets; i++) {
-        byte_set bytes = p->sets[i], classes = {0};
-        for (unsigned c = 0; c < 256; c++) {
-            if (byte_set_has(&bytes, c)) byte_set_add(&classes, p->class_of[c], p->class_of[c]);
+        byte_set classes = {0};
+        for (unsigned k = 0; k < p->n_classes; k++) {
+            if (byte_set_has(&p->sets[i], p->byte_of[k])) byte_set_add(&classes, k, k);
         }
         p->sets[i] = classes;
     }
@@ -393,6 +426,7 @@ mica_status mica_program_build(program *out, grammar_build *b, uint32_t root, mi
         e.status = MICA_E_NOMEM;
     mica_free(e.rule_start);
     mica_free(e.queue);
+    mica_free(e.set_slots);
     mica_rule_facts_deinit(&facts);
     if (e.status) {
         mica_program_deinit(&p);
