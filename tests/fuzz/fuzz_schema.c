@@ -1,7 +1,8 @@
 /* fuzz_schema.c: any bytes as a JSON schema, a pattern or a GBNF grammar (the first byte chooses).
  *
- * What compiles is walked: each step takes a byte that the mask allows. Masks must say what accepting
- * says, the walk may never get stuck, and taking it back must lead to the first mask again.
+ * What compiles is walked: each step takes a byte that the mask allows. Masks must say what
+ * accepting says, the walk may never get stuck, and taking it back must lead to the first mask
+ * again.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* charset.c: ranges of code points and their UTF-8.
  *
  * A range is cut where encodings change length or where a byte before the last would take part of
- * its values; each piece is then a sequence of byte ranges. Pieces with the same beginning share it,
- * so that a state has few ways to go on even for a class of the whole of Unicode.
+ * its values; each piece is then a sequence of byte ranges. Pieces with the same beginning share
+ * it, so that a state has few ways to go on even for a class of the whole of Unicode.
  */
 #include "text/grammar/charset.h"
 
@@ -78,9 +78,7 @@ bool mica_chars_negate(grammar_build *b, char_set *s) {
 
 /* ---- classes ---- */
 
-bool mica_chars_add_digits(grammar_build *b, char_set *s) {
-    return mica_chars_add(b, s, '0', '9');
-}
+bool mica_chars_add_digits(grammar_build *b, char_set *s) { return mica_chars_add(b, s, '0', '9'); }
 
 bool mica_chars_add_word(grammar_build *b, char_set *s) {
     return mica_chars_add(b, s, '0', '9') && mica_chars_add(b, s, 'A', 'Z') &&
@@ -88,10 +86,9 @@ bool mica_chars_add_word(grammar_build *b, char_set *s) {
 }
 
 bool mica_chars_add_space(grammar_build *b, char_set *s) {
-    static const code_range space[] = {{9, 13},           {0x20, 0x20},     {0xA0, 0xA0},
-                                       {0x1680, 0x1680},  {0x2000, 0x200A}, {0x2028, 0x2029},
-                                       {0x202F, 0x202F},  {0x205F, 0x205F}, {0x3000, 0x3000},
-                                       {0xFEFF, 0xFEFF}};
+    static const code_range space[] = {
+        {9, 13},          {0x20, 0x20},     {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
+        {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
     for (size_t i = 0; i < sizeof(space) / sizeof(space[0]); i++) {
         if (!mica_chars_add(b, s, space[i].lo, space[i].hi)) return false;
     }
@@ -281,8 +278,8 @@ static bool has_char(const char_set *s, uint32_t c) {
 
 /* The shortest escape of a character that must have one. */
 static const expr *escape(grammar_build *b, uint32_t c) {
-    static const char short_form[32] = {['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f',
-                                        ['\r'] = 'r'};
+    static const char short_form[32] = {
+        ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'};
     char text[8] = {'\\', (char)c};
     if (c >= 0x20) return mica_expr_bytes(b, text, 2);
     if (short_form[c]) {

@@ -1,5 +1,5 @@
-/* expr.c: building expressions. Small simplifications happen here, so that front ends need not care:
- * NEVER spreads, EMPTY vanishes, lists of one item are the item.
+/* expr.c: building expressions. Small simplifications happen here, so that front ends need not
+ * care: NEVER spreads, EMPTY vanishes, lists of one item are the item.
  */
 #include "text/grammar/expr.h"
 

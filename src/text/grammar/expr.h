@@ -2,7 +2,8 @@
  *
  * All front ends build these; program.c turns them into the automaton. Builders take and give const
  * pointers into one arena. They never fail loudly: a NULL operand gives NULL, and out of memory or
- * too many expressions gives NULL and sets the builder's status, which is looked at once at the end.
+ * too many expressions gives NULL and sets the builder's status, which is looked at once at the
+ * end.
  */
 #ifndef MICA_TEXT_GRAMMAR_EXPR_H
 #define MICA_TEXT_GRAMMAR_EXPR_H

@@ -136,7 +136,8 @@ static mica_status parse_literal(parser *p, const expr **out) {
         uint32_t c;
         if (p->pos == p->n) {
             st = fail(p, begin, "a literal lacks its closing quote");
-        } else if (!(st = parse_char(p, &c)) && !(st = mica_text_buffer_reserve(&text, 4, p->err))) {
+        } else if (!(st = parse_char(p, &c)) &&
+                   !(st = mica_text_buffer_reserve(&text, 4, p->err))) {
             text_put_char(&text, c);
         }
     }

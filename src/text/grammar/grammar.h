@@ -1,13 +1,13 @@
 /* grammar.h: constrained output: what a generated text may be, as masks over tokens.
  *
- * A grammar is compiled from a JSON schema, a regular expression, a list of choices or GBNF text and
- * is then immutable. A vocabulary is the trie of a tokenizer's token bytes, made once for a model. A
- * machine joins the two and keeps what it learns while it runs (states, masks); it and all its
- * matchers belong to one thread at a time. A matcher is the state of one generation.
+ * A grammar is compiled from a JSON schema, a regular expression, a list of choices or GBNF text
+ * and is then immutable. A vocabulary is the trie of a tokenizer's token bytes, made once for a
+ * model. A machine joins the two and keeps what it learns while it runs (states, masks); it and all
+ * its matchers belong to one thread at a time. A matcher is the state of one generation.
  *
- * No matcher can be led into a dead end: whatever the masks allow can be completed, as far as tokens
- * for the bytes exist. Compile errors: MICA_E_INVALID (with the byte offset where there is a text),
- * MICA_E_UNSUPPORTED (the message names the keyword), MICA_E_LIMIT (too large).
+ * No matcher can be led into a dead end: whatever the masks allow can be completed, as far as
+ * tokens for the bytes exist. Compile errors: MICA_E_INVALID (with the byte offset where there is a
+ * text), MICA_E_UNSUPPORTED (the message names the keyword), MICA_E_LIMIT (too large).
  */
 #ifndef MICA_TEXT_GRAMMAR_GRAMMAR_H
 #define MICA_TEXT_GRAMMAR_GRAMMAR_H
@@ -48,7 +48,7 @@ mica_status mica_grammar_vocab_new(grammar_vocab **out, const tokenizer *t, mica
 /* From token bytes as they are: tokens[i], lengths[i]; an empty one is never allowed. */
 mica_status mica_grammar_vocab_from_bytes(grammar_vocab **out, const char *const *tokens,
                                           const size_t *lengths, size_t n_tokens, mica_error *err);
-void mica_grammar_vocab_free(grammar_vocab *v); /* NULL is fine; after its machines */
+void mica_grammar_vocab_free(grammar_vocab *v);         /* NULL is fine; after its machines */
 size_t mica_grammar_vocab_size(const grammar_vocab *v); /* highest id + 1 */
 
 /* `vocab` NULL: bytes only. Both are borrowed. `end_ids` (copied) are allowed where the text is

@@ -2,8 +2,9 @@
  *
  * Three facts come from fixpoints over the rules: which match the empty text, which match anything
  * at all, and which are free of left recursion. Rules are visited from the last to the first and
- * back, since front ends make most rules before or after those they use. A repeat whose body matches the empty text is
- * rewritten to one whose body does not, so that each round of a repeat consumes a byte.
+ * back, since front ends make most rules before or after those they use. A repeat whose body
+ * matches the empty text is rewritten to one whose body does not, so that each round of a repeat
+ * consumes a byte.
  */
 #include "text/grammar/program.h"
 

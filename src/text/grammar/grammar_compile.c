@@ -67,8 +67,7 @@ static const expr *join(grammar_build *b, const byte_string *items, size_t n, si
             }
         }
         const expr *e = mica_expr_bytes(b, items[i].s + from, shared - from);
-        if (end > i + 1)
-            e = mica_expr_seq2(b, e, join(b, items + i, end - i, shared, depth + 1));
+        if (end > i + 1) e = mica_expr_seq2(b, e, join(b, items + i, end - i, shared, depth + 1));
         if (!mica_expr_push(b, &parts, e)) return NULL;
         i = end;
     }

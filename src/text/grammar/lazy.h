@@ -1,9 +1,9 @@
 /* lazy.h: the automaton made deterministic while it runs.
  *
  * A state is a set of configurations (node that waits for a byte, stack). Stacks are interned, so a
- * configuration is two numbers, and states are interned, so a state is one. Transitions are computed
- * when first taken. There may be endlessly many states; what is kept is bounded by rebuilding
- * (mica_lazy_import) with only those that are still wanted.
+ * configuration is two numbers, and states are interned, so a state is one. Transitions are
+ * computed when first taken. There may be endlessly many states; what is kept is bounded by
+ * rebuilding (mica_lazy_import) with only those that are still wanted.
  *
  * A hollow state stands for all states that differ only below some frame: that part of the stack is
  * the frame STACK_HOLE, and what happens after it is popped is not known (is_open).
@@ -95,9 +95,11 @@ void mica_lazy_deinit(lazy *l);
 uint32_t mica_lazy_start(lazy *l); /* STATE_UNKNOWN and status: failed */
 /* Computes a transition that is STATE_UNKNOWN; STATE_DEAD and status: failed. */
 uint32_t mica_lazy_compute(lazy *l, uint32_t state, uint32_t class);
-/* Fills hollow, resume, near and has_few of a state. hollow is the state itself where nothing can be cut. */
+/* Fills hollow, resume, near and has_few of a state. hollow is the state itself where nothing can
+ * be cut. */
 void mica_lazy_hollow(lazy *l, uint32_t state);
-/* The state of calling the rule at `node`, or of being in round MANY of a repeat, with the hole below. */
+/* The state of calling the rule at `node`, or of being in round MANY of a repeat, with the hole
+ * below. */
 uint32_t mica_lazy_above_hole(lazy *l, uint32_t node);
 /* The same state of another machine of the same program; memo [from->n_frames], zeros at first. */
 uint32_t mica_lazy_import(lazy *l, const lazy *from, uint32_t state, uint32_t *memo);

@@ -204,8 +204,7 @@ mica_status mica_grammar_must_end(grammar_matcher *m, bool *out, mica_error *err
     return MICA_OK;
 }
 
-mica_status mica_grammar_mask(grammar_matcher *m, uint64_t *mask, size_t n_words,
-                              mica_error *err) {
+mica_status mica_grammar_mask(grammar_matcher *m, uint64_t *mask, size_t n_words, mica_error *err) {
     grammar_machine *x = m->machine;
     if (n_words < x->n_words) {
         return mica_fail(err, MICA_E_INVALID,

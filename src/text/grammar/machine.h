@@ -1,4 +1,5 @@
-/* machine.h: a grammar running over a vocabulary: the inside of machine.c, matcher.c and masks.c. */
+/* machine.h: a grammar running over a vocabulary: the inside of machine.c, matcher.c and masks.c.
+ */
 #ifndef MICA_TEXT_GRAMMAR_MACHINE_H
 #define MICA_TEXT_GRAMMAR_MACHINE_H
 
@@ -45,7 +46,7 @@ struct grammar_machine {
     int32_t *found_ids;
     uint32_t *found_roots;
     uint32_t n_found_ids, n_found_roots, ids_capacity, roots_capacity;
-    uint32_t *cover; /* see masks.c */
+    uint32_t *cover;     /* see masks.c */
     uint8_t *cover_seen; /* [cover_capacity] */
     uint32_t cover_capacity;
     uint32_t text_state; /* inside a string without constraints; 0: not looked for yet */

@@ -39,10 +39,10 @@ static uint8_t plain_lead(unsigned c) {
 static uint8_t plain_next(unsigned state, unsigned c) {
     static const struct {
         uint8_t low, high, to;
-    } rules[N_PLAIN_STATES] = {[1] = {0x80, 0xBF, 0},        [2] = {0x80, 0xBF, 1},
-                               [3] = {0x80, 0xBF, 2},        [PLAIN_E0] = {0xA0, 0xBF, 1},
-                               [PLAIN_ED] = {0x80, 0x9F, 1}, [PLAIN_F0] = {0x90, 0xBF, 2},
-                               [PLAIN_F4] = {0x80, 0x8F, 2}};
+    } rules[N_PLAIN_STATES] = {
+        [1] = {0x80, 0xBF, 0},        [2] = {0x80, 0xBF, 1},        [3] = {0x80, 0xBF, 2},
+        [PLAIN_E0] = {0xA0, 0xBF, 1}, [PLAIN_ED] = {0x80, 0x9F, 1}, [PLAIN_F0] = {0x90, 0xBF, 2},
+        [PLAIN_F4] = {0x80, 0x8F, 2}};
     if (!state) return plain_lead(c);
     return c < rules[state].low || c > rules[state].high ? PLAIN_NONE : rules[state].to;
 }
@@ -169,6 +169,12 @@ static void find_slice(grammar_machine *m, uint32_t state, token_mask *t) {
 
 /* ---- walks ---- */
 
+static void set_ids(uint64_t *mask, const int32_t *ids, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        mask[ids[i] >> 6] |= UINT64_C(1) << (ids[i] & 63);
+    }
+}
+
 /* Whether a hollow state is the inside of a JSON string without constraints, or of one whose length
  * is far from its bounds: then the mask is known. */
 static bool is_text(grammar_machine *m, uint32_t hollow) {
@@ -198,15 +204,6 @@ static bool is_known_text(grammar_machine *m, uint32_t state) {
         l->flags[state] |= is_inside ? STATE_LOOKED_AT | STATE_TEXT : STATE_LOOKED_AT;
     }
     return l->flags[state] & STATE_TEXT;
-}
-
-/* All tokens below node i: `n` is their number. */
-static const int32_t *ids_below(const token_trie *t, uint32_t i, uint32_t *n) {
-    const trie_node *node = &t->nodes[i];
-    uint32_t end = node->skip < t->n_nodes ? t->nodes[node->skip].first : t->n_ids;
-    uint32_t first = node->first + node->n_ids;
-    *n = end - first;
-    return t->ids + first;
 }
 
 /* Appends to what a walk has found. False: out of memory. */
@@ -240,14 +237,10 @@ static bool take_node(grammar_machine *m, const token_trie *t, uint32_t i, uint3
                       uint32_t *next) {
     const trie_node *n = &t->nodes[i];
     *next = i + 1;
-    if (n->n_ids && !add_ids(m, t->ids + n->first, n->n_ids)) return false;
-    if (n->skip == i + 1) return true;
-    if (m->lazy.flags[to] & STATE_OPEN && !add_root(m, i)) return false;
-    if (!n->is_plain || n->skip <= i + 2 || !is_known_text(m, to)) return true;
-    uint32_t n_below;
-    const int32_t *below = ids_below(t, i, &n_below);
-    *next = n->skip;
-    return add_ids(m, below, n_below);
+    if (n->skip > i + 1 && m->lazy.flags[to] & STATE_OPEN && !add_root(m, i)) return false;
+    if (n->skip > i + 2 && n->is_plain && is_known_text(m, to)) *next = n->skip;
+    if (!n->has_ids && *next == i + 1) return true;
+    return add_ids(m, t->ids + t->first[i], t->first[*next] - t->first[i]);
 }
 
 /* Collects the tokens that fit whatever is below the hole, and the nodes where it is popped. */
@@ -282,21 +275,12 @@ static void walk_below(grammar_machine *m, const token_trie *t, uint32_t root, u
             continue;
         }
         m->path[n->depth] = to;
-        for (uint32_t k = 0; k < n->n_ids; k++) {
-            int32_t id = t->ids[n->first + k];
-            mask[id >> 6] |= UINT64_C(1) << (id & 63);
-        }
+        if (n->has_ids) set_ids(mask, t->ids + t->first[i], t->first[i + 1] - t->first[i]);
         i++;
     }
 }
 
 /* ---- masks ---- */
-
-static void set_ids(uint64_t *mask, const int32_t *ids, uint32_t n) {
-    for (uint32_t i = 0; i < n; i++) {
-        mask[ids[i] >> 6] |= UINT64_C(1) << (ids[i] & 63);
-    }
-}
 
 static void *copy_items(const void *items, size_t n_bytes) {
     void *copy = mica_malloc(n_bytes);
@@ -379,8 +363,7 @@ static void redo_far(grammar_machine *m, uint32_t state, uint64_t *mask) {
     }
 }
 
-mica_status mica_machine_fill(grammar_machine *m, uint32_t state, uint64_t *mask,
-                              mica_error *err) {
+mica_status mica_machine_fill(grammar_machine *m, uint32_t state, uint64_t *mask, mica_error *err) {
     lazy *l = &m->lazy;
     if (!l->states[state].hollow) mica_lazy_hollow(l, state);
     mica_status st = mica_lazy_check(l, err);

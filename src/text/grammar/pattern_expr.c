@@ -206,7 +206,8 @@ static const expr *any_text(parser *p) {
     char_set all = {0};
     if (p->any) return p->any;
     if (!mica_chars_add(p->b, &all, 0, 0x10FFFF)) return NULL;
-    const expr *one = p->options->is_json ? mica_chars_json(p->b, &all) : mica_chars_expr(p->b, &all);
+    const expr *one =
+        p->options->is_json ? mica_chars_json(p->b, &all) : mica_chars_expr(p->b, &all);
     p->any = mica_expr_repeat(p->b, one, 0, EXPR_UNBOUNDED);
     return p->any;
 }
@@ -359,7 +360,8 @@ static mica_status parse_branches(parser *p, part *out) {
     *out = (part){0};
     do {
         if (n == capacity) {
-            part *grown = mica_arena_calloc(&p->b->arena, capacity = 2 * capacity + 4, sizeof(*grown));
+            part *grown =
+                mica_arena_calloc(&p->b->arena, capacity = 2 * capacity + 4, sizeof(*grown));
             if (!grown) return mica_fail(p->err, MICA_E_NOMEM, "out of memory for a pattern");
             if (n) memcpy(grown, parts, n * sizeof(*grown));
             parts = grown;

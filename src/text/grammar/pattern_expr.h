@@ -7,8 +7,8 @@
 enum { PATTERN_MAX_DEPTH = 100, PATTERN_MAX_REPEAT = 1000000 };
 
 typedef struct pattern_options {
-    bool is_search; /* the pattern need only match somewhere in the text, as in JSON Schema */
-    bool is_json;   /* the text is the inside of a JSON string */
+    bool is_search;   /* the pattern need only match somewhere in the text, as in JSON Schema */
+    bool is_json;     /* the text is the inside of a JSON string */
     const char *what; /* for messages: "regex", "pattern" */
 } pattern_options;
 

@@ -252,8 +252,7 @@ static uint32_t emit_table_state(emitter *e, const byte_table *t, const uint32_t
     }
     uint32_t at = t->is_accepting[s] ? next : NODE_OF_FAIL;
     for (uint32_t k = 0; k < n && !e->status; k++) {
-        program_node node = {
-            .kind = NODE_SET, .a = add_set(e, &sets[k]), .b = heads[targets[k]]};
+        program_node node = {.kind = NODE_SET, .a = add_set(e, &sets[k]), .b = heads[targets[k]]};
         at = add_split(e, add_node(e, node), at);
     }
     return at;
@@ -292,8 +291,8 @@ static uint32_t emit_members(emitter *e, const expr *x, uint32_t next) {
     uint32_t starts[2 * 64 + 2];
     for (uint32_t i = 0; i < n; i++) {
         starts[i] = emit(e, i < x->n ? x->items[i] : rest, NODE_OF_RETURN);
-        starts[n + i] = starts[i] == NODE_OF_FAIL ? NODE_OF_FAIL
-                                                  : emit(e, x->members.separator, starts[i]);
+        starts[n + i] =
+            starts[i] == NODE_OF_FAIL ? NODE_OF_FAIL : emit(e, x->members.separator, starts[i]);
     }
     if (!n) return next;
     if (e->status || !reserve_members(e, 2 * n)) return NODE_OF_FAIL;
@@ -332,8 +331,7 @@ static uint32_t emit(emitter *e, const expr *x, uint32_t next) {
         }
         return at;
     case EXPR_SET:
-        return add_node(
-            e, (program_node){.kind = NODE_SET, .a = add_set(e, &x->set), .b = next});
+        return add_node(e, (program_node){.kind = NODE_SET, .a = add_set(e, &x->set), .b = next});
     case EXPR_SEQ:
         if (!mica_expr_is_productive(e->facts, x)) return NODE_OF_FAIL;
         for (uint32_t i = x->n; i-- > 0;) {
@@ -430,7 +428,8 @@ mica_status mica_program_build(program *out, grammar_build *b, uint32_t root, mi
     mica_rule_facts_deinit(&facts);
     if (e.status) {
         mica_program_deinit(&p);
-        if (e.status == MICA_E_NOMEM) return mica_fail(err, e.status, "out of memory for a grammar");
+        if (e.status == MICA_E_NOMEM)
+            return mica_fail(err, e.status, "out of memory for a grammar");
         return mica_fail(err, e.status,
                          "the grammar is too large: more than %d nodes; make it smaller",
                          MAX_NODES / 2);

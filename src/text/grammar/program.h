@@ -10,12 +10,12 @@
 #include "text/grammar/expr.h"
 
 typedef enum node_kind {
-    NODE_SET,    /* a byte of set `a`, then node b */
-    NODE_SPLIT,  /* node a or node b */
-    NODE_CALL,   /* node a, and after its RETURN node b */
-    NODE_JUMP,   /* node a */
-    NODE_RETURN, /* pops a frame; with none left the text is complete */
-    NODE_REPEAT, /* body a (ends with RETURN), min to max times, then node b */
+    NODE_SET,     /* a byte of set `a`, then node b */
+    NODE_SPLIT,   /* node a or node b */
+    NODE_CALL,    /* node a, and after its RETURN node b */
+    NODE_JUMP,    /* node a */
+    NODE_RETURN,  /* pops a frame; with none left the text is complete */
+    NODE_REPEAT,  /* body a (ends with RETURN), min to max times, then node b */
     NODE_MEMBERS, /* a: index into `members`; then node b */
     NODE_FAIL
 } node_kind;
@@ -28,8 +28,8 @@ typedef struct program_node {
     uint32_t min, max;
 } program_node;
 
-/* Members in any order. Entry i of `entries` begins item i, entry n_items + i the separator and then
- * item i; the item that may be repeated (has_rest) is the last one. */
+/* Members in any order. Entry i of `entries` begins item i, entry n_items + i the separator and
+ * then item i; the item that may be repeated (has_rest) is the last one. */
 typedef struct program_members {
     uint32_t first_entry;
     uint32_t n_items; /* with the rest */

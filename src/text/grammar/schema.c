@@ -249,8 +249,8 @@ static mica_status make_key(schema_compiler *c, const schema_list *list, schema_
         const json_value *v = list->items[i];
         mica_status st = skip_references(c, &v);
         if (st) return st;
-        bool says_nothing = v->kind == JSON_KIND_BOOL ? v->boolean
-                                                      : v->kind == JSON_KIND_OBJECT && !v->n;
+        bool says_nothing =
+            v->kind == JSON_KIND_BOOL ? v->boolean : v->kind == JSON_KIND_OBJECT && !v->n;
         if (says_nothing || has_item(key, v)) continue;
         if (!mica_schema_push(c, key, v)) return fail_memory(c);
     }
@@ -297,8 +297,8 @@ mica_status mica_schema_place(schema_compiler *c, const schema_list *list, const
 
 /* ---- the compiler ---- */
 
-/* None, one space, or one or two line ends and an indentation: enough for any pretty printer, and no
- * room for a model that never stops to write blanks. */
+/* None, one space, or one or two line ends and an indentation: enough for any pretty printer, and
+ * no room for a model that never stops to write blanks. */
 static const expr *make_space(grammar_build *b) {
     enum { MAX_INDENT = 64 };
     byte_set blank = {0};

@@ -29,7 +29,7 @@ typedef struct schema_names {
     struct {
         const char *s;
         size_t n;
-    } *items;
+    } * items;
     size_t n, capacity;
 } schema_names;
 

@@ -1,8 +1,8 @@
 /* schema_container.c: arrays and objects.
  *
- * An object's properties come in the schema's order unless any order is asked for, then others, with
- * names that are none of the schema's. The tail of an object behind its i-th property is a rule, so
- * that optional properties cost one step each and not all their combinations.
+ * An object's properties come in the schema's order unless any order is asked for, then others,
+ * with names that are none of the schema's. The tail of an object behind its i-th property is a
+ * rule, so that optional properties cost one step each and not all their combinations.
  */
 #include <string.h>
 
@@ -62,7 +62,7 @@ static uint32_t minus(uint32_t a, uint32_t b) {
 
 /* All items, with a space behind them if there are any. */
 static mica_status all_items(schema_compiler *c, const schema_list *flat, uint32_t n_prefix,
-                              uint32_t min, uint32_t max, const expr **out) {
+                             uint32_t min, uint32_t max, const expr **out) {
     const expr *separator = mica_schema_token(c, ","), *rest, *e;
     mica_status st = item_place(c, flat, n_prefix, &rest);
     if (st) return st;
@@ -175,8 +175,8 @@ static const json_value *find_property(const json_value *schema, const char *s, 
 }
 
 /* The value of a property; s NULL: of one that no schema names. */
-static mica_status value_place(schema_compiler *c, const schema_list *flat, const char *s,
-                               size_t n, const expr **out) {
+static mica_status value_place(schema_compiler *c, const schema_list *flat, const char *s, size_t n,
+                               const expr **out) {
     schema_list list = {0};
     for (size_t k = 0; k < flat->n; k++) {
         const json_value *v = s ? find_property(flat->items[k], s, n) : NULL;

@@ -5,7 +5,7 @@
 
 typedef enum value_kind {
     VALUE_ANY,
-    VALUE_COUNT,   /* an integer of at least 0 */
+    VALUE_COUNT, /* an integer of at least 0 */
     VALUE_NUMBER,
     VALUE_STRING,
     VALUE_SCHEMA,

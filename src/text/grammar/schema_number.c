@@ -156,9 +156,9 @@ static mica_status beyond(schema_compiler *c, const decimal *v, bool is_above, b
 }
 
 static const expr *any_magnitude(grammar_build *b) {
-    const expr *whole = mica_expr_alt2(
-        b, digit_range(b, 0, 0),
-        mica_expr_seq2(b, digit_range(b, 1, 9), digits(b, 0, EXPR_UNBOUNDED)));
+    const expr *whole =
+        mica_expr_alt2(b, digit_range(b, 0, 0),
+                       mica_expr_seq2(b, digit_range(b, 1, 9), digits(b, 0, EXPR_UNBOUNDED)));
     const expr *part = mica_expr_seq2(b, mica_expr_text(b, "."), digits(b, 1, EXPR_UNBOUNDED));
     return mica_expr_seq2(b, whole, mica_expr_optional(b, part));
 }
@@ -198,16 +198,15 @@ static mica_status bounded(schema_compiler *c, const number_bounds *n, const exp
                      n->has_low ? &low : NULL, n->low_is_strict, &negative);
     }
     if (st) return st;
-    *out = mica_expr_alt2(b, positive,
-                          mica_expr_seq2(b, mica_expr_text(b, "-"), negative));
+    *out = mica_expr_alt2(b, positive, mica_expr_seq2(b, mica_expr_text(b, "-"), negative));
     return mica_schema_check(c, *out);
 }
 
 /* ---- multipleOf ---- */
 
 /* Remainders of value * 10^scale by `m`, while a number is read. States: 1 start, 2 behind "-",
- * 3 behind the zero that begins a number, then for each remainder: whole part; behind the point with
- * 0, 1, ... scale digits. */
+ * 3 behind the zero that begins a number, then for each remainder: whole part; behind the point
+ * with 0, 1, ... scale digits. */
 typedef struct remainder_table {
     uint32_t m;
     uint32_t scale;

@@ -30,8 +30,8 @@ static const expr *one_of(grammar_build *b, const char *chars) {
 
 /* \uXXXX that is no surrogate, or a pair. */
 static const expr *unicode_escape(grammar_build *b) {
-    const expr *d = mica_expr_seq3(b, one_of(b, "dD"), mica_expr_range(b, '0', '7'),
-                                   hex_digits(b, 2));
+    const expr *d =
+        mica_expr_seq3(b, one_of(b, "dD"), mica_expr_range(b, '0', '7'), hex_digits(b, 2));
     const expr *other = mica_expr_seq2(b, one_of(b, "0123456789abcefABCEF"), hex_digits(b, 3));
     const expr *high = mica_expr_seq3(b, one_of(b, "dD"), one_of(b, "89abAB"), hex_digits(b, 2));
     const expr *low = mica_expr_seq3(b, one_of(b, "dD"), one_of(b, "cdefCDEF"), hex_digits(b, 2));
@@ -169,7 +169,7 @@ mica_status mica_schema_other_string(schema_compiler *c, const schema_names *nam
     }
     const expr *any = mica_expr_repeat(c->b, shortest_char(c), 0, EXPR_UNBOUNDED);
     const expr *not = name_strings(c, names);
-    if (!any || !not) return mica_schema_check(c, NULL);
+    if (!any || !not ) return mica_schema_check(c, NULL);
     mica_status st = mica_expr_product(out, c->b, PRODUCT_WITHOUT, any, not, c->err);
     if (st) return st;
     *out = quoted(c->b, *out);

@@ -384,8 +384,8 @@ static mica_status compile_types(schema_compiler *c, const schema_list *flat, in
         st = mica_schema_number(c, flat, !(types & TYPE_NUMBER), &made[n++]);
     if (st) return st;
     if (types & TYPE_BOOLEAN)
-        made[n++] = mica_expr_alt2(c->b, mica_expr_text(c->b, "true"),
-                                   mica_expr_text(c->b, "false"));
+        made[n++] =
+            mica_expr_alt2(c->b, mica_expr_text(c->b, "true"), mica_expr_text(c->b, "false"));
     if (types & TYPE_NULL) made[n++] = mica_expr_text(c->b, "null");
     *out = mica_expr_alt(c->b, made, n);
     return mica_schema_check(c, *out);

@@ -70,6 +70,7 @@ static void sort_ids(const grammar_vocab *v, int32_t *ids, int32_t *scratch, siz
 
 static void trie_deinit(token_trie *t) {
     mica_free(t->nodes);
+    mica_free(t->first);
     mica_free(t->ids);
 }
 
@@ -93,8 +94,8 @@ static size_t count_trie_nodes(const grammar_vocab *v, const int32_t *ids, size_
     return n_nodes;
 }
 
-/* Unmarks the nodes behind which this token is not plain: from its end backwards, a place is plain if
- * a plain character begins there and the place behind it is plain. */
+/* Unmarks the nodes behind which this token is not plain: from its end backwards, a place is plain
+ * if a plain character begins there and the place behind it is plain. */
 static void unmark_plain(token_trie *t, const char *s, size_t n, const uint32_t *open) {
     bool is_plain[TRIE_MAX_DEPTH + 1];
     is_plain[n] = true;
@@ -102,8 +103,7 @@ static void unmark_plain(token_trie *t, const char *s, size_t n, const uint32_t 
         unsigned char c = (unsigned char)s[d];
         bool is_valid;
         size_t width = mica_utf8_step(s + d, n - d, &is_valid);
-        is_plain[d] =
-            c >= 0x20 && c != '"' && c != '\\' && is_valid && is_plain[d + width];
+        is_plain[d] = c >= 0x20 && c != '"' && c != '\\' && is_valid && is_plain[d + width];
         if (!is_plain[d]) t->nodes[open[d]].is_plain = false;
     }
 }
@@ -118,10 +118,11 @@ static void add_token(token_trie *t, const grammar_vocab *v, uint32_t i, uint32_
     }
     while (*depth < n) {
         open[++*depth] = t->n_nodes;
-        t->nodes[t->n_nodes++] = (trie_node){
-            .first = i, .depth = (uint16_t)*depth, .byte = (uint8_t)s[*depth - 1], .is_plain = true};
+        t->first[t->n_nodes] = i;
+        t->nodes[t->n_nodes++] =
+            (trie_node){.depth = (uint8_t)*depth, .byte = (uint8_t)s[*depth - 1], .is_plain = true};
     }
-    t->nodes[open[*depth]].n_ids++;
+    t->nodes[open[*depth]].has_ids = true;
     unmark_plain(t, s, n, open);
 }
 
@@ -130,8 +131,10 @@ static mica_status trie_init(token_trie *t, const grammar_vocab *v, int32_t *ids
                              mica_error *err) {
     t->ids = ids;
     t->n_ids = (uint32_t)n;
-    t->nodes = mica_calloc(count_trie_nodes(v, ids, n), sizeof(*t->nodes));
-    if (!t->nodes) return fail_memory(err);
+    size_t n_nodes = count_trie_nodes(v, ids, n);
+    t->nodes = mica_calloc(n_nodes, sizeof(*t->nodes));
+    t->first = mica_calloc(n_nodes + 1, sizeof(*t->first));
+    if (!t->nodes || !t->first) return fail_memory(err);
     uint32_t open[TRIE_MAX_DEPTH + 1] = {0};
     size_t depth = 0;
     t->n_nodes = 1;
@@ -142,6 +145,7 @@ static mica_status trie_init(token_trie *t, const grammar_vocab *v, int32_t *ids
         t->nodes[open[depth]].skip = t->n_nodes;
     }
     t->nodes[0].skip = t->n_nodes;
+    t->first[t->n_nodes] = t->n_ids;
     return MICA_OK;
 }
 
@@ -258,8 +262,7 @@ static bool is_usable(const char *bytes, size_t n) {
 }
 
 mica_status mica_grammar_vocab_from_bytes(grammar_vocab **out, const char *const *tokens,
-                                          const size_t *lengths, size_t n_tokens,
-                                          mica_error *err) {
+                                          const size_t *lengths, size_t n_tokens, mica_error *err) {
     grammar_vocab *v = NULL;
     mica_status st = new_vocab(&v, n_tokens, err);
     if (st) return st;

@@ -11,34 +11,34 @@
 
 #include "text/grammar/grammar.h"
 
-
-
 enum {
-    TRIE_MAX_DEPTH = 1024,
+    TRIE_MAX_DEPTH = 256, /* longer tokens are never allowed */
     SLICE_MAX_CHARS = 24, /* slices 0 to this many characters, and one without limit */
     SLICE_NO_LIMIT,
     N_SLICES
 };
 
+/* Eight bytes, since walks are bound by reading them. */
 typedef struct trie_node {
-    uint32_t skip;  /* the first node that is not below this one */
-    uint32_t first; /* of its tokens in `ids` */
-    uint16_t n_ids;
-    uint16_t depth; /* 1: below the root */
+    uint32_t skip; /* the first node that is not below this one */
     uint8_t byte;
+    uint8_t depth; /* 1: below the root */
+    bool has_ids;
     bool is_plain; /* what comes below is plain text in all its tokens */
 } trie_node;
 
 typedef struct token_trie {
     trie_node *nodes; /* node 0 is the root, of depth 0 */
+    uint32_t
+        *first; /* [n_nodes + 1]: of a node's own ids in `ids`, which end where the next begin */
     uint32_t n_nodes;
     int32_t *ids; /* sorted by bytes */
     uint32_t n_ids;
 } token_trie;
 
-/* What is allowed in a hollow state: the slice `base` or `dense` (or neither), and `ids`, whatever is
- * below the hole. The tokens below the nodes `roots` of the trie end behind the hole: they are walked
- * from the state that popping it leads to. */
+/* What is allowed in a hollow state: the slice `base` or `dense` (or neither), and `ids`, whatever
+ * is below the hole. The tokens below the nodes `roots` of the trie end behind the hole: they are
+ * walked from the state that popping it leads to. */
 typedef struct token_mask {
     const token_trie *trie;
     const uint64_t *base;
@@ -59,7 +59,7 @@ struct grammar_vocab {
     token_trie not_short; /* that, and plain tokens of more than SLICE_MAX_CHARS */
     int32_t *far_ids;     /* of tokens of more than LAZY_NEAR_BYTES bytes */
     uint32_t n_far_ids;
-    token_mask text;      /* inside a JSON string without constraints */
+    token_mask text; /* inside a JSON string without constraints */
     bool has_text;
 };
 

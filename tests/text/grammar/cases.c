@@ -133,8 +133,8 @@ static void errors_say_where(void **state) {
         mica_status st = compile(&g, faults[i].from, faults[i].grammar, &err);
         if (st != faults[i].status || err.offset != faults[i].offset ||
             !strstr(err.message, faults[i].word))
-            fail_msg("%s: status %d, offset %lld: %s", faults[i].grammar, st,
-                     (long long)err.offset, st ? err.message : "");
+            fail_msg("%s: status %d, offset %lld: %s", faults[i].grammar, st, (long long)err.offset,
+                     st ? err.message : "");
     }
 }
 

@@ -1,13 +1,13 @@
-/* probe.c: grammars driven from outside, for the tests in Python: one JSON request a line on standard
- * input, one JSON answer a line on standard output.
+/* probe.c: grammars driven from outside, for the tests in Python: one JSON request a line on
+ * standard input, one JSON answer a line on standard output.
  *
  *   {"schema": ... | "regex": TEXT | "gbnf": TEXT | "choices": [...],
  *    "any_order": bool, "compact": bool, "lenient": bool,
  *    "texts": [TEXT, ...], "check_masks": bool, "walks": N, "seed": S, "steps": N, "budget": BYTES}
  *   {"error": TEXT, "code": NAME} or {"accepts": [bool, ...], "walks": [TEXT, ...]}
  *
- * A text is fed as tokens, longest first and byte by byte: both must agree, and each token must be in
- * the mask before it. A walk draws tokens from masks; it prefers the end when `steps` are over.
+ * A text is fed as tokens, longest first and byte by byte: both must agree, and each token must be
+ * in the mask before it. A walk draws tokens from masks; it prefers the end when `steps` are over.
  * Usage: probe [TOKENIZER]; without one the vocabulary is all bytes and some pieces of JSON.
  */
 #include <stdio.h>
@@ -34,12 +34,14 @@ static void die(const char *what, const mica_error *err) {
 /* ---- vocabularies ---- */
 
 static const char *const pieces[] = {
-    "\":",    "\": ",  "\",",   "\", \"", "{\"",  "\"}",  "}}",   "]}",     "},",     "[]",
-    "{}",     "true",  "false", "null",   "true,", "00",  "12",   "123",    ".5",     "-1",
-    "e+1",    "\\\"",  "\\n",   "\\u00",  "na",    "name", "value", "ab",    "abc",    "the",
-    " the",   "hello", " ",     "  ",     "\n",    "\n  ", "\n    ", ", ",   "\"a\"",  "\"a\":",
-    "\"b\":1", "0,",   "1]",    "2}",     "\xC3\xA9", "\xE4\xB8", "\xAD\xE6", "\xF0\x9F\x98", "2024-",
-    "-01-",   "T12:",  ":00Z",  "@ex",    ".com",  "foo", "bar",  "foobar", "\"foo", "\"bar\":"};
+    "\":",     "\": ",  "\",",     "\", \"", "{\"",      "\"}",      "}}",       "]}",
+    "},",      "[]",    "{}",      "true",   "false",    "null",     "true,",    "00",
+    "12",      "123",   ".5",      "-1",     "e+1",      "\\\"",     "\\n",      "\\u00",
+    "na",      "name",  "value",   "ab",     "abc",      "the",      " the",     "hello",
+    " ",       "  ",    "\n",      "\n  ",   "\n    ",   ", ",       "\"a\"",    "\"a\":",
+    "\"b\":1", "0,",    "1]",      "2}",     "\xC3\xA9", "\xE4\xB8", "\xAD\xE6", "\xF0\x9F\x98",
+    "2024-",   "-01-",  "T12:",    ":00Z",   "@ex",      ".com",     "foo",      "bar",
+    "foobar",  "\"foo", "\"bar\":"};
 enum { N_PIECES = sizeof(pieces) / sizeof(pieces[0]) };
 
 static grammar_vocab *small_vocab(void) {
@@ -216,7 +218,8 @@ static mica_status compile(grammar **out, const json_value *r, mica_error *err) 
         return mica_grammar_compile_schema(out, v, &options, err);
     if ((v = mica_json_find(r, "regex")))
         return mica_grammar_compile_regex(out, v->string, v->n, err);
-    if ((v = mica_json_find(r, "gbnf"))) return mica_grammar_compile_gbnf(out, v->string, v->n, err);
+    if ((v = mica_json_find(r, "gbnf")))
+        return mica_grammar_compile_gbnf(out, v->string, v->n, err);
     if (!(v = mica_json_find(r, "choices"))) return mica_grammar_compile_json(out, &options, err);
     const char *choices[MAX_CHOICES];
     for (size_t i = 0; i < v->n && i < MAX_CHOICES; i++) {
@@ -232,7 +235,8 @@ static void answer(probe *p, const json_value *r, json_writer *w) {
     const json_value *texts = mica_json_find(r, "texts");
     bool checks_masks = mica_json_bool(mica_json_find(r, "check_masks"), false);
     for (size_t i = 0; texts && i < texts->n; i++) {
-        mica_json_put_bool(w, accepts(p, texts->items[i]->string, texts->items[i]->n, checks_masks));
+        mica_json_put_bool(w,
+                           accepts(p, texts->items[i]->string, texts->items[i]->n, checks_masks));
     }
     mica_json_end_array(w);
     mica_json_key(w, "walks");
