@@ -39,7 +39,7 @@
 #define URI_PATH "/(?:" PCHAR "+(?:/" PCHAR "*)*)?"
 #define URI                                                                                \
     "[A-Za-z][A-Za-z0-9+.-]*:(?:" URI_AUTHORITY "|" URI_PATH "|" PCHAR "+(?:/" PCHAR "*)*" \
-                                                                                     ")" URI_TAIL
+    ")" URI_TAIL
 #define URI_REFERENCE                                                                              \
     "(?:" URI "|(?:" URI_AUTHORITY "|" URI_PATH "|(?:[A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-Fa-f]{2})" \
     "+(?:/" PCHAR "*)*)?" URI_TAIL ")"

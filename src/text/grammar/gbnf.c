@@ -180,7 +180,6 @@ static mica_status parse_any(parser *p, const expr **out) {
 
 /* <name>: the token of that spelling, whether it is special or plain text. */
 static mica_status parse_token(parser *p, const expr **out) {
-    static const char mark = (char)GRAMMAR_SPECIAL_BYTE;
     size_t begin = p->pos;
     const char *end = memchr(p->s + begin, '>', p->n - begin);
     if (!end) return fail(p, begin, "a token lacks its >");
@@ -188,9 +187,7 @@ static mica_status parse_token(parser *p, const expr **out) {
         return fail(p, begin, "token ids, <[id]>, are not supported; write the token's text");
     size_t n = (size_t)(end - p->s) + 1 - begin;
     p->pos = begin + n;
-    const expr *text = mica_expr_bytes(p->b, p->s + begin, n);
-    const expr *marked = mica_expr_seq2(p->b, mica_expr_bytes(p->b, &mark, 1), text);
-    return check(p, *out = mica_expr_alt2(p->b, marked, text));
+    return check(p, *out = mica_expr_token(p->b, p->s + begin, n));
 }
 
 /* ---- rules ---- */

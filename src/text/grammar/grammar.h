@@ -41,6 +41,32 @@ mica_status mica_grammar_compile_gbnf(grammar **out, const char *text, size_t n,
 /* The whole text is one of the choices (at least one). */
 mica_status mica_grammar_compile_choices(grammar **out, const char *const *choices,
                                          size_t n_choices, mica_error *err);
+
+/* Answers made of pieces, for forced tool calls: head, then 1 to max_rounds rounds (0: any number)
+ * with `between` between them, each round one of `ways`, then tail. */
+typedef enum grammar_piece_kind {
+    GRAMMAR_TEXT,  /* `text` */
+    GRAMMAR_TOKEN, /* the special token that is spelled `text`, or that text */
+    GRAMMAR_SCHEMA /* an instance of `schema`, a document of its own */
+} grammar_piece_kind;
+typedef struct grammar_piece {
+    grammar_piece_kind kind;
+    const char *text;
+    const json_value *schema;
+} grammar_piece;
+typedef struct grammar_pieces {
+    const grammar_piece *items;
+    size_t n;
+} grammar_pieces;
+typedef struct grammar_rounds {
+    grammar_pieces head, between, tail;
+    const grammar_pieces *ways;
+    size_t n_ways;
+    uint32_t max_rounds;
+} grammar_rounds;
+mica_status mica_grammar_compile_rounds(grammar **out, const grammar_rounds *rounds,
+                                        const schema_options *options, mica_error *err);
+
 void mica_grammar_free(grammar *g); /* NULL is fine; after its machines */
 
 /* Special tokens are never part of text; in GBNF, <name> means the special token "<name>". */

@@ -1,9 +1,12 @@
-/* grammar_compile.c: a grammar from what a front end has built, and the two smallest front ends. */
+/* grammar_compile.c: a grammar from what a front end has built, and the smallest front ends:
+ * patterns, choices, and answers made of pieces.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "text/grammar/machine.h"
 #include "text/grammar/pattern_expr.h"
+#include "text/grammar/schema.h"
 #include "text/grammar/strings_expr.h"
 
 mica_status mica_grammar_from_build(grammar **out, grammar_build *b, uint32_t root,
@@ -93,6 +96,74 @@ mica_status mica_grammar_compile_choices(grammar **out, const char *const *choic
         st = from_expr(out, &b, mica_strings_expr(&b, items, n_choices), err);
     }
     mica_free(items);
+    mica_build_deinit(&b);
+    return st;
+}
+
+/* ---- pieces ---- */
+
+static mica_status piece_expr(grammar_build *b, const grammar_piece *piece,
+                              const schema_options *options, const expr **out, mica_error *err) {
+    if (piece->kind != GRAMMAR_SCHEMA) {
+        size_t n = strlen(piece->text);
+        *out = piece->kind == GRAMMAR_TEXT ? mica_expr_bytes(b, piece->text, n)
+                                           : mica_expr_token(b, piece->text, n);
+        return *out ? MICA_OK : mica_build_check(b, err);
+    }
+    schema_compiler c;
+    schema_list list = {0};
+    mica_status st = mica_schema_compiler_init(&c, b, piece->schema, options, err);
+    if (!st && !mica_schema_push(&c, &list, piece->schema))
+        st = mica_fail(err, MICA_E_NOMEM, "out of memory for a schema");
+    if (!st) st = mica_schema_place(&c, &list, out);
+    mica_schema_compiler_deinit(&c);
+    return st;
+}
+
+static mica_status pieces_expr(grammar_build *b, const grammar_pieces *pieces,
+                               const schema_options *options, const expr **out, mica_error *err) {
+    *out = b->empty;
+    for (size_t i = 0; i < pieces->n; i++) {
+        const expr *e;
+        mica_status st = piece_expr(b, &pieces->items[i], options, &e, err);
+        if (st) return st;
+        if (!(*out = mica_expr_seq2(b, *out, e))) return mica_build_check(b, err);
+    }
+    return MICA_OK;
+}
+
+/* One round, as a rule of its own: it is used twice. */
+static mica_status round_expr(grammar_build *b, const grammar_rounds *rounds,
+                              const schema_options *options, const expr **out, mica_error *err) {
+    expr_list ways = {0};
+    uint32_t rule;
+    for (size_t i = 0; i < rounds->n_ways; i++) {
+        const expr *way;
+        mica_status st = pieces_expr(b, &rounds->ways[i], options, &way, err);
+        if (st) return st;
+        if (!mica_expr_push(b, &ways, way)) return mica_build_check(b, err);
+    }
+    if (!mica_build_rule(b, "round", 5, &rule)) return mica_build_check(b, err);
+    b->rules[rule].body = mica_expr_alt(b, ways.items, ways.n);
+    *out = b->rules[rule].body ? mica_expr_rule(b, rule) : NULL;
+    return *out ? MICA_OK : mica_build_check(b, err);
+}
+
+mica_status mica_grammar_compile_rounds(grammar **out, const grammar_rounds *rounds,
+                                        const schema_options *options, mica_error *err) {
+    grammar_build b;
+    const expr *head, *one, *between, *tail;
+    uint32_t max = rounds->max_rounds ? rounds->max_rounds - 1 : EXPR_UNBOUNDED;
+    mica_status st = mica_build_init(&b, err);
+    if (!st) st = pieces_expr(&b, &rounds->head, options, &head, err);
+    if (!st) st = round_expr(&b, rounds, options, &one, err);
+    if (!st) st = pieces_expr(&b, &rounds->between, options, &between, err);
+    if (!st) st = pieces_expr(&b, &rounds->tail, options, &tail, err);
+    if (!st) {
+        const expr *more = mica_expr_repeat(&b, mica_expr_seq2(&b, between, one), 0, max);
+        const expr *all = mica_expr_seq2(&b, mica_expr_seq3(&b, head, one, more), tail);
+        st = from_expr(out, &b, all, err);
+    }
     mica_build_deinit(&b);
     return st;
 }

@@ -200,6 +200,72 @@ static void history_can_be_taken_back(void **state) {
     mica_grammar_vocab_free(v);
 }
 
+/* ---- pieces ---- */
+
+static bool accepts_token(grammar_machine *m, const char *const *tokens) {
+    grammar_matcher *x;
+    bool ok = true;
+    assert_int_equal(mica_grammar_matcher_new(&x, m, NULL), MICA_OK);
+    for (; ok && *tokens; tokens++) {
+        assert_int_equal(mica_grammar_accept_bytes(x, *tokens, strlen(*tokens), &ok, NULL),
+                         MICA_OK);
+    }
+    ok = ok && mica_grammar_is_complete(x);
+    mica_grammar_matcher_free(x);
+    return ok;
+}
+
+/* Calls as Hermes writes them, at most two, of two tools; \xFF marks a special token. */
+static void calls_are_made_of_pieces(void **state) {
+    (void)state;
+    static const char first[] =
+        "{\"properties\":{\"q\":{\"$ref\":\"#/$defs/s\"}},\"required\":[\"q\"],"
+        "\"type\":\"object\",\"$defs\":{\"s\":{\"type\":\"string\"}}}";
+    static const char second[] = "{\"type\":\"object\",\"additionalProperties\":false}";
+    mica_arena arena;
+    json_value *schemas[2];
+    mica_error err;
+    mica_arena_init(&arena, 0);
+    assert_int_equal(mica_json_parse(&schemas[0], first, strlen(first), "a", false, &arena, &err),
+                     MICA_OK);
+    assert_int_equal(mica_json_parse(&schemas[1], second, strlen(second), "b", false, &arena, &err),
+                     MICA_OK);
+    grammar_piece calls[2][5];
+    grammar_pieces ways[2];
+    for (int i = 0; i < 2; i++) {
+        const grammar_piece call[] = {
+            {GRAMMAR_TOKEN, "<call>", NULL},
+            {GRAMMAR_TEXT,
+             i ? "{\"name\":\"b\",\"arguments\":" : "{\"name\":\"a\",\"arguments\":", NULL},
+            {GRAMMAR_SCHEMA, NULL, schemas[i]},
+            {GRAMMAR_TEXT, "}", NULL},
+            {GRAMMAR_TOKEN, "</call>", NULL}};
+        memcpy(calls[i], call, sizeof(call));
+        ways[i] = (grammar_pieces){calls[i], 5};
+    }
+    const grammar_piece line = {GRAMMAR_TEXT, "\n", NULL};
+    const grammar_rounds rounds = {
+        .between = {&line, 1}, .ways = ways, .n_ways = 2, .max_rounds = 2};
+    grammar *g;
+    grammar_machine *m;
+    assert_int_equal(mica_grammar_compile_rounds(&g, &rounds, NULL, &err), MICA_OK);
+    assert_int_equal(mica_grammar_machine_new(&m, g, NULL, NULL, 0, &err), MICA_OK);
+    static const char *const a = "\xFF<call>", *const z = "\xFF</call>";
+    static const char *const body_a = "{\"name\":\"a\",\"arguments\":{\"q\": \"x\"}}";
+    static const char *const body_b = "{\"name\":\"b\",\"arguments\":{}}";
+    assert_true(accepts_token(m, (const char *const[]){a, body_a, z, NULL}));
+    assert_true(accepts_token(m, (const char *const[]){"<call>", body_b, "</call>", NULL}));
+    assert_true(accepts_token(m, (const char *const[]){a, body_b, z, "\n", a, body_a, z, NULL}));
+    assert_false(accepts_token(m, (const char *const[]){a, body_b, z, "\n", NULL}));
+    assert_false(accepts_token(
+        m, (const char *const[]){a, body_b, z, "\n", a, body_b, z, "\n", a, body_b, z, NULL}));
+    assert_false(accepts_token(
+        m, (const char *const[]){a, "{\"name\":\"b\",\"arguments\":{\"q\":1}}", z, NULL}));
+    mica_grammar_machine_free(m);
+    mica_grammar_free(g);
+    mica_arena_deinit(&arena);
+}
+
 /* ---- memory ---- */
 
 static mica_status run_all(source from, const char *text, const char *instance, mica_error *err) {
@@ -261,9 +327,8 @@ static void allocations_may_fail(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_are_judged),
-        cmocka_unit_test(errors_say_where),
-        cmocka_unit_test(history_can_be_taken_back),
+        cmocka_unit_test(texts_are_judged),          cmocka_unit_test(errors_say_where),
+        cmocka_unit_test(history_can_be_taken_back), cmocka_unit_test(calls_are_made_of_pieces),
         cmocka_unit_test(allocations_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
