@@ -49,21 +49,26 @@ static int base64_digit(char c) {
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-mica_status mica_charsmap_decode(charsmap *out, const char *base64, size_t n, const step_loader *l,
-                                 mica_error *err) {
-    text_buffer bytes = {0};
+mica_status mica_base64_decode(text_buffer *out, const char *base64, size_t n, const step_loader *l,
+                               mica_error *err) {
     uint32_t bits = 0;
-    mica_status st = mica_text_buffer_reserve(&bytes, n / 4 * 3 + 3, err);
+    mica_status st = mica_text_buffer_reserve(out, n / 4 * 3 + 3, err);
     for (size_t i = 0; i < n && !st && base64[i] != '='; i++) {
         int digit = base64_digit(base64[i]);
         if (digit < 0) {
-            st = mica_fail(err, MICA_E_FORMAT, "%s: base64 with the character \"%c\" at %zu",
-                           l->name, base64[i], i);
-            break;
+            return mica_fail(err, MICA_E_FORMAT, "%s: base64 with the byte 0x%02X at %zu", l->name,
+                             (uint8_t)base64[i], i);
         }
         bits = bits << 6 | (uint32_t)digit;
-        if (i % 4) bytes.data[bytes.n++] = (char)(bits >> (6 - 2 * (i % 4)) & 0xFF);
+        if (i % 4) out->data[out->n++] = (char)(bits >> (6 - 2 * (i % 4)) & 0xFF);
     }
+    return st;
+}
+
+mica_status mica_charsmap_decode(charsmap *out, const char *base64, size_t n, const step_loader *l,
+                                 mica_error *err) {
+    text_buffer bytes = {0};
+    mica_status st = mica_base64_decode(&bytes, base64, n, l, err);
     if (!st) st = mica_charsmap_read(out, bytes.data, bytes.n, l, err);
     mica_text_buffer_deinit(&bytes);
     return st;
@@ -194,7 +199,7 @@ static void trim_end(const spm_spaces *spaces, text_buffer *out, size_t floor) {
     }
 }
 
-mica_status mica_charsmap_sentencepiece(const charsmap *map, const spm_spaces *spaces,
+mica_status mica_charsmap_sentencepiece(const charsmap *map, const spm_spaces *spaces, bool is_head,
                                         const char *text, size_t n, text_buffer *out,
                                         mica_error *err) {
     size_t i = 0, begin = out->n, n_part, width;
@@ -206,7 +211,8 @@ mica_status mica_charsmap_sentencepiece(const charsmap *map, const spm_spaces *s
         i += width;
     }
     if (i == n) return MICA_OK;
-    if (spaces->add_dummy_prefix && !spaces->is_suffix) st = put_space(spaces, out, err);
+    bool has_dummy = spaces->add_dummy_prefix && (is_head || !spaces->only_head);
+    if (has_dummy && !spaces->is_suffix) st = put_space(spaces, out, err);
     for (bool was_space = spaces->remove_extra; i < n && !st; i += width) {
         width = next_stretch(map, spaces, text + i, n - i, &part, &n_part);
         while (was_space && n_part && part[0] == ' ') {
@@ -218,6 +224,6 @@ mica_status mica_charsmap_sentencepiece(const charsmap *map, const spm_spaces *s
         was_space = spaces->remove_extra && part[n_part - 1] == ' ';
     }
     if (!st && spaces->remove_extra) trim_end(spaces, out, begin);
-    if (!st && spaces->add_dummy_prefix && spaces->is_suffix) st = put_space(spaces, out, err);
+    if (!st && has_dummy && spaces->is_suffix) st = put_space(spaces, out, err);
     return st;
 }

@@ -20,6 +20,9 @@ typedef struct charsmap {
 /* From the bytes of a precompiled_charsmap; none: no table. Copies them into the arena. */
 mica_status mica_charsmap_read(charsmap *out, const char *bytes, size_t n, const step_loader *l,
                                mica_error *err);
+/* Appends the bytes of base64. */
+mica_status mica_base64_decode(text_buffer *out, const char *base64, size_t n, const step_loader *l,
+                               mica_error *err);
 /* From base64. */
 mica_status mica_charsmap_decode(charsmap *out, const char *base64, size_t n, const step_loader *l,
                                  mica_error *err);
@@ -34,11 +37,12 @@ typedef struct spm_spaces {
     bool add_dummy_prefix;
     bool remove_extra;      /* at both ends, and runs */
     bool escape;            /* space -> U+2581 */
+    bool only_head;         /* the dummy space only where the user's text begins */
     bool is_suffix;         /* the dummy space stands at the end */
     const piece_trie *user; /* pieces that are not replaced in; NULL: none */
 } spm_spaces;
 
-mica_status mica_charsmap_sentencepiece(const charsmap *map, const spm_spaces *spaces,
+mica_status mica_charsmap_sentencepiece(const charsmap *map, const spm_spaces *spaces, bool is_head,
                                         const char *text, size_t n, text_buffer *out,
                                         mica_error *err);
 

@@ -25,6 +25,15 @@ static void strip(const decoder_step *step, const char **text, size_t *n) {
     }
 }
 
+/* SentencePiece's rule for the space that its dummy prefix made. */
+static void cut_head(const decoder_step *step, decoder_scratch *s, const char **text, size_t *n) {
+    if (!s->is_at_head || (step->is_first_cut && s->has_cut_head)) return;
+    if (*n < step->n_content || memcmp(*text, step->content, step->n_content) != 0) return;
+    s->has_cut_head = true;
+    *text += step->n_content;
+    *n -= step->n_content;
+}
+
 /* Replaces in place; `content` is not longer than `literal`. */
 static void shrink(text_buffer *b, const char *literal, size_t n_literal, const char *content,
                    size_t n_content) {
@@ -138,6 +147,10 @@ mica_status mica_decoder_run(const decoder *d, decoder_scratch *s, const char *t
     mica_status st;
     int side = 0;
     for (const decoder_step *step = d->steps; step; step = step->next) {
+        if (step->kind == DECODE_HEAD) {
+            cut_head(step, s, &text, &n);
+            continue;
+        }
         if (step->kind == DECODE_STRIP) {
             strip(step, &text, &n);
             continue;

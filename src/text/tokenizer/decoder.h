@@ -9,8 +9,9 @@
 #include "text/tokenizer/steps.h"
 
 typedef enum decoder_kind {
-    DECODE_REPLACE,   /* pattern -> content */
-    DECODE_STRIP,     /* up to n_start and n_stop times content from the ends */
+    DECODE_REPLACE, /* pattern -> content */
+    DECODE_HEAD,    /* content cut from tokens while the text is empty, or from one, is_first_cut */
+    DECODE_STRIP,   /* up to n_start and n_stop times content from the ends */
     DECODE_METASPACE, /* content -> space; in the first token deleted, if is_first_cut */
     DECODE_WORDPIECE, /* content cut from the head, else a space before, but in the first token */
     DECODE_SUFFIX,    /* content -> space, in the last token deleted */
@@ -58,6 +59,8 @@ typedef struct decoder_scratch {
     step_scratch steps;
     text_buffer buffers[2];
     bool is_last;      /* set by the caller before the last token of a stream */
+    bool is_at_head;   /* set by the caller: no text came out yet */
+    bool has_cut_head; /* of HEAD */
     bool has_previous; /* of CTC, with what the previous token was */
     text_buffer previous;
 } decoder_scratch;

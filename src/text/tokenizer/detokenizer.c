@@ -86,12 +86,15 @@ static mica_status push_decoded(detokenizer *d, int32_t id, bool is_first, mica_
     const char *text = vocab_text(&t->vocab, id, &n);
     mica_status st = MICA_OK;
     if (t->decoder.joins_with_space && !is_first && (st = emit(d, " ", 1, err))) return st;
+    bool is_unknown = t->unk_surface && vocab_kind(&t->vocab, id) == TOKEN_UNKNOWN;
+    if (is_unknown) return emit(d, t->unk_surface, t->n_unk_surface, err);
     int byte = vocab_kind(&t->vocab, id) == TOKEN_BYTE ? mica_fallback_byte(text, n) : -1;
     if (byte >= 0) {
         char c = (char)byte;
         return emit(d, &c, 1, err);
     }
     if (!(t->vocab.kind[id] & TOKEN_LITERAL)) {
+        d->scratch->decoder.is_at_head = !d->is_past_head && !d->n_held;
         st = mica_decoder_run(&t->decoder, &d->scratch->decoder, text, n, is_first, &text, &n, err);
     }
     return st ? st : emit(d, text, n, err);

@@ -64,6 +64,7 @@ static mica_status encode_normalized(encode_call *c, const char *text, size_t n,
 static mica_status encode_text(encode_call *c, const char *text, size_t n, bool is_head,
                                mica_error *err) {
     const added_tokens *added = &c->t->added;
+    c->normal.is_head = is_head;
     mica_status st = mica_normalize(c->t->normalizers, &c->steps, text, n, &c->normal, err);
     if (st) return st;
     is_head = is_head && c->normal.keeps_head;

@@ -28,12 +28,15 @@ struct tokenizer {
     added_tokens added;
     normalizer *normalizers;
     pre_tokenizer *pre_tokenizers;
+    piece_trie user_pieces; /* of SentencePiece: never cut, never replaced */
     tokenizer_model model;
     bpe_model bpe;
     spm_model spm;
     unigram_model unigram;
     word_model word;
     decoder decoder;
+    const char *unk_surface; /* how the unknown piece reads; NULL: as it is spelt */
+    size_t n_unk_surface;
     bool is_byte_level; /* any bytes can be encoded */
     token_list prefix;  /* what add_special puts before the text */
     token_list suffix;
@@ -52,6 +55,12 @@ mica_status mica_tokenizer_warn(tokenizer *t, mica_error *err, const char *forma
 /* Marks `id`, which is in the vocabulary, as an added token. Does nothing if it is one already. */
 mica_status mica_tokenizer_add_token(tokenizer *t, added_token token, mica_error *err);
 mica_status mica_tokenizer_add_end(tokenizer *t, int64_t id, mica_error *err);
+
+/* From a folder with another vocabulary than tokenizer.json; *out NULL: it holds none. */
+mica_status mica_tokenizer_open_older(tokenizer **out, const char *folder, mica_error *err);
+/* From the bytes of a SentencePiece model; `config` may be NULL. */
+mica_status mica_tokenizer_parse_spm(tokenizer **out, const uint8_t *data, size_t n,
+                                     const json_value *config, const char *name, mica_error *err);
 
 /* tokenizer_config.json: added_tokens_decoder, bos_token, eos_token, ... */
 mica_status mica_tokenizer_apply_config(tokenizer *t, const json_value *config, mica_error *err);

@@ -154,7 +154,8 @@ static mica_status run_step(const normalizer *step, step_scratch *scratch, norma
     case NORMALIZE_CHARSMAP:
         return mica_charsmap_clusters(&step->map, t->text, t->n, out, err);
     case NORMALIZE_SENTENCEPIECE:
-        return mica_charsmap_sentencepiece(&step->map, step->spaces, t->text, t->n, out, err);
+        return mica_charsmap_sentencepiece(&step->map, step->spaces, t->is_head, t->text, t->n, out,
+                                           err);
     case NORMALIZE_REPLACE:
         return replace(step, scratch, t, out, err);
     case NORMALIZE_PREPEND: {

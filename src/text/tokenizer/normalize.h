@@ -57,6 +57,7 @@ mica_status mica_normalizer_append_bert(normalizer **list, bert_normalizer bert,
 typedef struct normalized_text {
     const char *text;
     size_t n;
+    bool is_head;    /* set by the caller: the input begins where the user's text begins */
     bool keeps_head; /* the first character stems from the first of the input */
     text_buffer buffers[2];
 } normalized_text;

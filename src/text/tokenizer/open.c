@@ -1,7 +1,7 @@
 /* open.c: from a path to a tokenizer.
  *
- * In a folder tokenizer.json comes first, then a single GGUF file. A folder that has only a
- * vocabulary of another kind is refused by the name of what was found.
+ * In a folder tokenizer.json comes first, then the older kinds (tokenizer.model, vocab.json with
+ * merges.txt, *.tiktoken), then a single GGUF file.
  */
 #include "text/tokenizer/impl.h"
 
@@ -77,7 +77,7 @@ static mica_status open_file(tokenizer **out, const char *path, mica_error *err)
 }
 
 static mica_status refuse(const char *folder, size_t n_ggufs, mica_error *err) {
-    static const char *const others[] = {"tokenizer.model", "vocab.json", "vocab.txt"};
+    static const char *const others[] = {"vocab.txt"};
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         char *path;
         mica_status st = find_file(folder, others[i], &path, err);
@@ -106,6 +106,12 @@ mica_status mica_tokenizer_open_folder(tokenizer **out, const char *path, mica_e
         st = open_json(out, path, file, err);
         mica_free(file);
         return st;
+    }
+    tokenizer *older = NULL;
+    if ((st = mica_tokenizer_open_older(&older, path, err))) return st;
+    if (older) {
+        *out = older;
+        return MICA_OK;
     }
     if ((st = mica_folder_list(&names, &n, path, "", ".gguf", err))) return st;
     if (n == 1) st = find_file(path, names[0], &file, err);

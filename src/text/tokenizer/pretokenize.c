@@ -72,6 +72,25 @@ static mica_status cut_lengths(size_t n_chars, const char *text, size_t n, piece
     return MICA_OK;
 }
 
+/* Matches are pieces, leftmost and longest, and the gaps between them. */
+static mica_status find_pieces(const piece_trie *pieces, const char *text, size_t n,
+                               piece_list *out, mica_error *err) {
+    size_t gap = 0;
+    mica_status st = MICA_OK;
+    for (size_t i = 0, width; i < n && !st; i += width) {
+        int32_t id;
+        size_t n_piece = mica_piece_trie_longest(pieces, text + i, n - i, &id);
+        width = n_piece ? n_piece : utf8_width(text[i]);
+        if (!n_piece) continue;
+        if (gap < i) st = mica_piece_push(out, (text_piece){.begin = gap, .end = i}, err);
+        text_piece match = {.begin = i, .end = i + width, .is_match = true};
+        if (!st) st = mica_piece_push(out, match, err);
+        gap = i + width;
+    }
+    if (st || gap == n) return st;
+    return mica_piece_push(out, (text_piece){.begin = gap, .end = n}, err);
+}
+
 static mica_status cut_piece(const pre_tokenizer *step, step_scratch *scratch, const char *text,
                              size_t n, mica_error *err) {
     piece_list *out = &scratch->matches;
@@ -83,6 +102,9 @@ static mica_status cut_piece(const pre_tokenizer *step, step_scratch *scratch, c
         break;
     case PRE_WHITESPACE:
         return cut_words(text, n, out, err);
+    case PRE_PIECES:
+        st = find_pieces(step->pieces, text, n, out, err);
+        break;
     case PRE_FIXED_LENGTH:
         return cut_lengths(step->n_chars, text, n, out, err);
     default:

@@ -3,6 +3,7 @@
 #ifndef MICA_TEXT_TOKENIZER_PRETOKENIZE_H
 #define MICA_TEXT_TOKENIZER_PRETOKENIZE_H
 
+#include "text/tokenizer/piece_trie.h"
 #include "text/tokenizer/steps.h"
 
 typedef enum pre_tokenizer_kind {
@@ -11,6 +12,7 @@ typedef enum pre_tokenizer_kind {
     PRE_PUNCTUATION,     /* behavior */
     PRE_WHITESPACE,      /* words or punctuation runs, space dropped */
     PRE_WHITESPACE_ONLY, /* cut and drop white space */
+    PRE_PIECES,          /* cut out the longest of `pieces` */
     PRE_FIXED_LENGTH,    /* n_chars */
     PRE_METASPACE,       /* replacement and prefix; a PRE_SPLIT follows if it splits */
     PRE_PREFIX_SPACE,    /* a space before each piece that has none */
@@ -25,6 +27,7 @@ typedef struct pre_tokenizer {
     split_behavior behavior;
     bool is_inverted;
     size_t n_chars;
+    const piece_trie *pieces;
     const char *replacement; /* of METASPACE */
     size_t n_replacement;
     prepend_scheme scheme;

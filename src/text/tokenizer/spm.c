@@ -129,6 +129,10 @@ mica_status mica_spm_encode(const spm_model *m, const vocab *v, merge_scratch *s
         return mica_fail(err, MICA_E_LIMIT, "a piece of text of %zu bytes is too long", n);
     }
     if (!n) return MICA_OK;
+    int32_t whole = find_piece(v, text, n);
+    if (whole >= 0 && (m->takes_whole || vocab_kind(v, whole) == TOKEN_USER)) {
+        return mica_token_list_push(out, whole, err);
+    }
     spm_call call = {.model = m, .vocab = v, .text = text};
     if (m->has_unused) {
         call.left_n = mica_calloc(v->n_ids, sizeof(*call.left_n));

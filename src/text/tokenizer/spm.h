@@ -11,8 +11,9 @@
 typedef struct spm_model {
     uint32_t *ranks; /* by id: 0 for the highest score possible; equal scores are equal */
     int32_t byte_ids[256];
-    bool has_unused; /* some pieces are "unused": merged towards, then split back */
-    int32_t unk_id;  /* -1: none */
+    bool takes_whole; /* a text that is a piece is not taken apart */
+    bool has_unused;  /* some pieces are "unused": merged towards, then split back */
+    int32_t unk_id;   /* -1: none */
 } spm_model;
 
 void mica_spm_deinit(spm_model *m);

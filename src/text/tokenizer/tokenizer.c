@@ -30,6 +30,7 @@ void mica_tokenizer_free(tokenizer *t) {
         t->regexes = next;
     }
     mica_vocab_deinit(&t->vocab);
+    mica_piece_trie_deinit(&t->user_pieces);
     mica_added_tokens_deinit(&t->added);
     mica_bpe_deinit(&t->bpe);
     mica_spm_deinit(&t->spm);
