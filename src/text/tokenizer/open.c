@@ -121,7 +121,11 @@ mica_status mica_tokenizer_open_folder(tokenizer **out, const char *path, mica_e
     return st;
 }
 
-mica_status mica_tokenizer_open(tokenizer **out, const char *path, mica_error *err) {
+mica_status mica_tokenizer_open_source(tokenizer **out, const char *path, mica_error *err) {
     if (mica_path_is_folder(path)) return mica_tokenizer_open_folder(out, path, err);
     return open_file(out, path, err);
+}
+
+mica_status mica_tokenizer_open(tokenizer **out, const char *path, mica_error *err) {
+    return mica_tokenizer_open_source(out, path, err);
 }
