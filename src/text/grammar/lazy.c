@@ -275,9 +275,7 @@ static bool rehash_states(lazy *l) {
     uint32_t *slots = mica_calloc(n_slots, sizeof(*slots));
     if (!slots) return fail(l, MICA_E_NOMEM);
     for (uint32_t i = STATE_DEAD; i < l->n_states; i++) {
-        const lazy_state *s = &l->states[i];
-        uint64_t h = state_hash(l->configs + s->first, s->n, l->flags[i] & STATE_FLAGS);
-        uint32_t at = (uint32_t)h & (n_slots - 1);
+        uint32_t at = l->states[i].hash & (n_slots - 1);
         while (slots[at]) {
             at = (at + 1) & (n_slots - 1);
         }
@@ -304,14 +302,14 @@ static bool grow_states(lazy *l) {
     return true;
 }
 
-static uint32_t add_state(lazy *l, const lazy_config *c, uint32_t n, uint8_t flags) {
+static uint32_t add_state(lazy *l, const lazy_config *c, uint32_t n, uint8_t flags, uint32_t hash) {
     if (!grow_states(l)) return STATE_DEAD;
     if (!grow(l, &l->configs, &l->configs_capacity, l->n_configs + n, sizeof(*c)))
         return STATE_DEAD;
     uint32_t id = l->n_states++;
     memset(l->next + (size_t)id * l->n_classes, 0, l->n_classes * sizeof(*l->next));
     l->flags[id] = flags;
-    l->states[id] = (lazy_state){.first = l->n_configs, .n = n};
+    l->states[id] = (lazy_state){.first = l->n_configs, .n = n, .hash = hash};
     if (n) memcpy(l->configs + l->n_configs, c, n * sizeof(*c));
     l->n_configs += n;
     return id;
@@ -321,14 +319,14 @@ static uint32_t add_state(lazy *l, const lazy_config *c, uint32_t n, uint8_t fla
 static uint32_t intern(lazy *l, const lazy_config *c, uint32_t n, uint8_t flags) {
     if (!n && !flags) return STATE_DEAD;
     if (l->status || (2 * l->n_states >= l->n_state_slots && !rehash_states(l))) return STATE_DEAD;
-    uint32_t at = (uint32_t)state_hash(c, n, flags) & (l->n_state_slots - 1);
+    uint32_t hash = (uint32_t)state_hash(c, n, flags), at = hash & (l->n_state_slots - 1);
     for (uint32_t i; (i = l->state_slots[at]) != 0; at = (at + 1) & (l->n_state_slots - 1)) {
         const lazy_state *s = &l->states[i];
-        if (s->n == n && (l->flags[i] & STATE_FLAGS) == flags &&
+        if (s->hash == hash && s->n == n && (l->flags[i] & STATE_FLAGS) == flags &&
             (!n || memcmp(l->configs + s->first, c, n * sizeof(*c)) == 0))
             return i;
     }
-    uint32_t id = add_state(l, c, n, flags);
+    uint32_t id = add_state(l, c, n, flags, hash);
     if (!l->status) l->state_slots[at] = id;
     return id;
 }
@@ -518,8 +516,8 @@ mica_status mica_lazy_init(lazy *l, const program *p, mica_error *err) {
         grow(l, &l->frames, &l->frames_capacity, 256, sizeof(bottom))) {
         l->frames[STACK_BOTTOM] = l->frames[STACK_HOLE] = bottom;
         l->n_frames = 2;
-        add_state(l, NULL, 0, 0); /* STATE_UNKNOWN */
-        add_state(l, NULL, 0, 0); /* STATE_DEAD */
+        add_state(l, NULL, 0, 0, 0); /* STATE_UNKNOWN */
+        add_state(l, NULL, 0, 0, 0); /* STATE_DEAD */
     }
     for (uint32_t c = 0; !l->status && c < l->n_classes; c++) {
         l->next[STATE_DEAD * l->n_classes + c] = STATE_DEAD;

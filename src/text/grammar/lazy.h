@@ -48,6 +48,7 @@ typedef struct lazy_config {
 typedef struct lazy_state {
     uint32_t first; /* of its configurations */
     uint32_t n;
+    uint32_t hash;   /* low bits */
     uint32_t hollow; /* 0: not looked for yet */
     uint32_t resume; /* the state that popping the hole leads to */
     uint32_t mask;   /* index + 1 into the machine's masks */
