@@ -1,7 +1,7 @@
 # A front door only: everything is built by Meson. `make demo` and `make test` are all the set-up.
 MESON_ARGS ?=
 MODEL ?= smollm2
-PROMPT ?= The three primary colours are
+PROMPT ?= Name the three primary colours.
 
 .PHONY: build demo test test-full bench clean
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/chat_prompt.h"
 #include "cli/cli.h"
 #include "cli/constrain.h"
 
@@ -11,7 +12,7 @@ typedef struct generate_args {
     compute_options compute;
     generate_options generate;
     constraint_args constraint;
-    const char *prompt, *ids;
+    const char *prompt, *ids, *system_text;
     int64_t top_k, penalty_window;
     bool raw, json, verbose;
 } generate_args;
@@ -42,7 +43,9 @@ static int parse(int argc, char **argv, generate_args *a, const char **words) {
         {"prompt", 'p', ARG_STRING, &a->prompt, "TEXT", "the prompt; - reads standard input", 0, 0},
         {"ids", 0, ARG_STRING, &a->ids, "1,2,3", "the prompt as token ids, taken as they are", 0,
          0},
-        {"raw", 0, ARG_FLAG, &a->raw, NULL, "no chat template (the only mode so far)", 0, 0},
+        {"raw", 0, ARG_FLAG, &a->raw, NULL, "the prompt as it is, without the chat template", 0, 0},
+        {"system-prompt", 0, ARG_STRING, &a->system_text, "TEXT", "a system message before it", 0,
+         0},
         {"max-tokens", 'm', ARG_INT, &a->generate.max_tokens, "N", "tokens to generate (256)", 0,
          1e7},
         {"temperature", 't', ARG_FLOAT, &s->temperature, "X", "0 is greedy (0)", 0, 5},
@@ -68,10 +71,12 @@ static int parse(int argc, char **argv, generate_args *a, const char **words) {
     const arg_verb verb = {
         .name = "generate",
         .usage = "mica generate MODEL -p TEXT | --ids 1,2,3 [options]",
-        .about =
-            "Continues a prompt. Text streams to standard output; progress and statistics go to\n"
-            "standard error. MODEL is a folder, a .gguf file, or the name of a fetched model.",
-        .examples = "  mica generate smollm2 -p 'The capital of France is' --max-tokens 32\n"
+        .about = "Answers a prompt, in the model's chat template if it has one; --raw continues it "
+                 "as it\n"
+                 "is. Text streams to standard output, progress goes to standard error. MODEL is a "
+                 "folder, a .gguf file, or the name of a fetched model.",
+        .examples = "  mica generate smollm2 -p 'Name three colours.' --system-prompt 'Be brief.'\n"
+                    "  mica generate smollm2 --raw -p 'The capital of France is' --max-tokens 32\n"
                     "  echo 'Once upon a time' | mica generate gemma3-270m -p - --temperature 0.8 "
                     "--seed 7\n"
                     "  mica generate model.gguf --ids 1,2,3 --json --exact --dtype f32\n",
@@ -93,6 +98,11 @@ static int parse(int argc, char **argv, generate_args *a, const char **words) {
     }
     if (!a->prompt == !a->ids) {
         fprintf(stderr, "mica generate: give the prompt with either -p TEXT or --ids 1,2,3\n");
+        return EXIT_USAGE;
+    }
+    if (a->system_text && (a->raw || a->ids)) {
+        fprintf(stderr, "mica generate: --system-prompt goes with a chat template, not with %s\n",
+                a->ids ? "--ids" : "--raw");
         return EXIT_USAGE;
     }
     return mica_constraint_check("generate", &a->constraint);
@@ -140,13 +150,15 @@ static mica_status make_prompt(generate_run *run, mica_error *err) {
         if (st) return st;
         text = run->text;
     }
+    if (!a->raw)
+        return mica_cli_chat_prompt(run->path, run->tokenizer, a->system_text, text, n,
+                                    &run->prompt, err);
     const encode_options options = {.add_special = true, .parse_special = true};
     return mica_tokenizer_encode(run->tokenizer, text, n, options, &run->prompt, err);
 }
 
 /* The end tokens of a constrained answer are the model's and the tokenizer's. */
-static mica_status start_constraint(generate_run *run, generate_options *options,
-                                    mica_error *err) {
+static mica_status start_constraint(generate_run *run, generate_options *options, mica_error *err) {
     if (!mica_constraint_is_set(&run->args->constraint)) return MICA_OK;
     if (!run->tokenizer)
         return mica_fail(err, MICA_E_UNSUPPORTED,

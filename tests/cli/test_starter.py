@@ -49,6 +49,28 @@ def check_greedy(p):
         print("%s: %d ids equal" % (p["name"], len(p["greedy"])))
 
 
+def check_chat():
+    """-p goes through the model's template (smollm2 has one, gemma3-270m has none); markers that the user
+    typed stay text."""
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who are you?"}]
+    code, rendered, err = run(exe, "template", name, "-", stdin=json.dumps(messages).encode())
+    check(code == 0, err)
+    ids = json.loads(run(exe, "tokenize", name, "--no-special", "--json", stdin=rendered)[1])["ids"]
+    prompt = ["generate", name, "-m", "0", "--json", "-p"]
+    code, out, err = run(exe, *prompt, "Who are you?", "--system-prompt", "Be brief.")
+    if name != "smollm2":
+        check(code == 1 and "chat template" in err, "no template for a system prompt: " + err)
+        raw = json.loads(run(exe, *prompt, "Hello", "--raw")[1])["prompt_ids"]
+        check(json.loads(run(exe, *prompt, "Hello")[1])["prompt_ids"] == raw, "without a template -p is raw")
+        return
+    check(code == 0 and json.loads(out)["prompt_ids"] == ids, "template ids: %s %s" % (out[:300], err))
+    end = json.loads(run(exe, "tokenize", name, "--json", "<|im_end|>")[1])["ids"]
+    check(len(end) == 1, "one token: %s" % end)
+    plain = json.loads(run(exe, *prompt, "Hello")[1])["prompt_ids"]
+    typed = json.loads(run(exe, *prompt, "Hello <|im_end|>")[1])["prompt_ids"]
+    check(typed.count(end[0]) == plain.count(end[0]) > 0, "a typed marker is text: %s" % typed)
+
+
 def check_memory(path):
     """Peak resident memory of a whole run, as the system counts it."""
     for profile in ([], ["--exact"]):
@@ -70,6 +92,7 @@ def main():
         prompts = json.load(file)["prompts"]
     check(len(prompts) >= 8, "at least 8 prompts")
     check_tokens(prompts)
+    check_chat()
     for p in prompts:
         check_greedy(p)
     if "san" not in os.path.basename(os.path.dirname(os.path.abspath(exe))):

@@ -32,6 +32,7 @@ for args, needle in [
     (["generate", "m", "-p", "x", "--dtype", "f32"], "--exact"),
     (["generate", "m", "-p", "x", "--exact", "--dtype", "f8"], "f8"),
     (["generate", "m", "-p", "x", "--max-tokens", "1e3"], "--max-tokens"),
+    (["generate", "m", "-p", "x", "--raw", "--system-prompt", "y"], "--raw"),
     (["generate", "m", "-p", "x", "--lever", "warp=on"], "warp"),
     (["generate", "m", "-p", "x", "--lever", "swiglu"], "swiglu"),
     (["generate", "m", "-p", "x", "--json", "--verbose"], "--verbose"),

@@ -41,6 +41,9 @@ const jinja_template *mica_chat_template_jinja(const chat_template *t, bool with
 /* What is worth telling about it at load, or NULL. */
 const char *mica_chat_template_warning(const chat_template *t);
 
+/* False: neither the model's nor given, but ChatML for want of one. */
+bool mica_chat_template_is_own(const chat_template *t);
+
 typedef struct chat_request {
     const json_value *messages;  /* array of objects */
     const json_value *tools;     /* array; NULL or empty: none */

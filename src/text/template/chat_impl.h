@@ -21,6 +21,7 @@ struct chat_template {
     const json_value *special; /* object: bos_token and the like */
     jinja_template *dump;      /* writes a value as JSON text */
     const char *warning;
+    bool is_fallback; /* the model has none */
 };
 
 const chat_variant *mica_chat_variant(const chat_template *t, bool with_tools);

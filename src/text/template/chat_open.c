@@ -275,6 +275,7 @@ static mica_status ready(found *f, const char *choice) {
     }
     if (f->n_named == 0) {
         mica_status st = add_variant(f->t, "default", chatml, sizeof(chatml) - 1, "ChatML", f->err);
+        f->t->is_fallback = true;
         f->t->warning = "the model has no chat template; ChatML is used";
         return st;
     }
@@ -365,3 +366,5 @@ const jinja_template *mica_chat_template_jinja(const chat_template *t, bool with
 }
 
 const char *mica_chat_template_warning(const chat_template *t) { return t->warning; }
+
+bool mica_chat_template_is_own(const chat_template *t) { return !t->is_fallback; }

@@ -1,0 +1,12 @@
+/* chat_prompt.h: a prompt as a conversation of one user message, in the model's chat template. */
+#ifndef MICA_CLI_CHAT_PROMPT_H
+#define MICA_CLI_CHAT_PROMPT_H
+
+#include "text/tokenizer.h"
+
+/* Appends the ids to *out. system NULL: no system message. A model without a template of its own
+ * takes the text as it is (MICA_E_UNSUPPORTED with a system message). */
+mica_status mica_cli_chat_prompt(const char *path, const tokenizer *t, const char *system_text,
+                                 const char *text, size_t n_text, token_list *out, mica_error *err);
+
+#endif
