@@ -323,7 +323,7 @@ static void test_folder(void **state) {
     expect_error(mica_tokenizer_open(&t, folder, &err), &err, MICA_E_NOT_FOUND,
                  "no tokenizer.json");
     write_file(folder, "tokenizer.model", "x");
-    expect_error(mica_tokenizer_open(&t, folder, &err), &err, MICA_E_UNSUPPORTED,
+    expect_error(mica_tokenizer_open(&t, folder, &err), &err, MICA_E_FORMAT,
                  "tokenizer.model");
     write_file(folder, "tokenizer.json", "{\"version\":\"1.0\",\"model\":" MODEL "}");
     write_file(folder, "tokenizer_config.json", "{\"bos_token\":\"<e>\"}");

@@ -16,7 +16,8 @@ typedef struct json_model {
     const char *unk_text, *prefix, *suffix;
     int64_t unk_id, max_chars; /* -1: none */
     bool fuse_unk, byte_fallback, ignore_merges;
-    bool has_list; /* the vocabulary is a list with scores */
+    bool has_prefix; /* the key was there, if only with null */
+    bool has_list;   /* the vocabulary is a list with scores */
 } json_model;
 
 typedef struct json_load {
@@ -24,7 +25,7 @@ typedef struct json_load {
     const char *data;
     size_t n;
     json_span added, normalizer, pre_tokenizer, post_processor, decoder, merges;
-    bool has_model, has_vocab;
+    bool has_model, has_vocab, has_merges;
     json_model model;
 } json_load;
 

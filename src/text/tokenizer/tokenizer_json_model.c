@@ -68,88 +68,185 @@ static mica_status read_vocab(json_load *load, json_reader *r, mica_error *err) 
     return st;
 }
 
-/* The id of a merged text; its right part loses the prefix that marks it as a continuation. */
-static int32_t find_joined(const tokenizer *t, const char *left, size_t n_left, const char *right,
-                           size_t n_right) {
-    char text[2 * 1024];
+/* Merges wait in batches, so that the memory of many look-ups is on its way at once. A merge's
+ * parts lie one behind the other in `text`; the right one may lack the prefix that marks a
+ * continuation in the result. */
+#define MERGE_BATCH 32
+
+typedef struct waiting_merge {
+    size_t begin, n_left, n_right;
+    uint64_t hashes[3]; /* of left, right, result */
+} waiting_merge;
+
+typedef struct merge_batch {
+    waiting_merge items[MERGE_BATCH];
+    size_t n;
+    text_buffer text;
+    text_buffer joined; /* results that are not simply both parts */
+} merge_batch;
+
+/* The merged text: both parts, the right one without the prefix. */
+static const char *joined_text(const tokenizer *t, merge_batch *batch, const waiting_merge *m,
+                               size_t *n, mica_error *err) {
+    const char *left = batch->text.data + m->begin, *right = left + m->n_left;
     size_t n_prefix = strlen(t->bpe.prefix);
-    if (n_prefix && n_right >= n_prefix && memcmp(right, t->bpe.prefix, n_prefix) == 0) {
-        right += n_prefix;
-        n_right -= n_prefix;
-    }
-    if (n_left + n_right > sizeof(text)) return -1;
-    text_buffer whole = {.data = text, .capacity = sizeof(text)};
-    text_put_bytes(&whole, left, n_left);
-    text_put_bytes(&whole, right, n_right);
-    return mica_vocab_find(&t->vocab, text, whole.n);
+    *n = m->n_left + m->n_right;
+    bool has_prefix =
+        n_prefix && m->n_right >= n_prefix && memcmp(right, t->bpe.prefix, n_prefix) == 0;
+    if (!has_prefix) return left;
+    batch->joined.n = 0;
+    if (mica_text_buffer_reserve(&batch->joined, *n, err)) return NULL;
+    text_put_bytes(&batch->joined, left, m->n_left);
+    text_put_bytes(&batch->joined, right + n_prefix, m->n_right - n_prefix);
+    *n -= n_prefix;
+    return batch->joined.data;
 }
 
-static mica_status add_merge(json_load *load, const char *left, size_t n_left, const char *right,
-                             size_t n_right, mica_error *err) {
+static mica_status add_merge(json_load *load, merge_batch *batch, const waiting_merge *m,
+                             mica_error *err) {
     tokenizer *t = load->t;
-    int32_t ids[3] = {mica_vocab_find(&t->vocab, left, n_left),
-                      mica_vocab_find(&t->vocab, right, n_right),
-                      find_joined(t, left, n_left, right, n_right)};
+    size_t n_joined;
+    const char *left = batch->text.data + m->begin, *right = left + m->n_left;
+    const char *joined = joined_text(t, batch, m, &n_joined, err);
+    if (!joined) return MICA_E_NOMEM;
+    int32_t ids[3] = {mica_vocab_find_hashed(&t->vocab, left, m->n_left, m->hashes[0]),
+                      mica_vocab_find_hashed(&t->vocab, right, m->n_right, m->hashes[1]),
+                      mica_vocab_find_hashed(&t->vocab, joined, n_joined, m->hashes[2])};
     if (ids[0] < 0 || ids[1] < 0 || ids[2] < 0) {
         return mica_fail(err, MICA_E_FORMAT,
                          "%s: merge %zu, \"%.*s\" + \"%.*s\", has a part or a result that is not "
                          "in the vocabulary",
-                         t->name, t->bpe.n_merges, (int)(n_left < 60 ? n_left : 60), left,
-                         (int)(n_right < 60 ? n_right : 60), right);
+                         t->name, t->bpe.n_merges, (int)(m->n_left < 60 ? m->n_left : 60), left,
+                         (int)(m->n_right < 60 ? m->n_right : 60), right);
     }
     bpe_merge merge = {(uint32_t)ids[0], (uint32_t)ids[1], (uint32_t)ids[2]};
     return mica_bpe_add_merge(&t->bpe, merge, err);
 }
 
-/* "left right" with exactly one space. */
-static mica_status add_merge_line(json_load *load, const char *line, size_t n, mica_error *err) {
-    if (n >= 8 && memcmp(line, "#version", 8) == 0) return MICA_OK;
-    const char *space = memchr(line, ' ', n);
-    size_t n_left = space ? (size_t)(space - line) : 0;
-    if (!space || memchr(space + 1, ' ', n - n_left - 1)) {
-        return mica_fail(err, MICA_E_FORMAT, "%s: merge %zu, \"%.*s\", is not two parts",
-                         load->t->name, load->t->bpe.n_merges, (int)(n < 60 ? n : 60), line);
+static mica_status flush_merges(json_load *load, merge_batch *batch, mica_error *err) {
+    const vocab *v = &load->t->vocab;
+    mica_status st = MICA_OK;
+    for (size_t i = 0; i < 3 * batch->n; i++) {
+        vocab_prefetch_place(v, batch->items[i / 3].hashes[i % 3]);
     }
-    return add_merge(load, line, n_left, space + 1, n - n_left - 1, err);
+    for (size_t i = 0; i < 3 * batch->n; i++) {
+        vocab_prefetch_text(v, batch->items[i / 3].hashes[i % 3]);
+    }
+    for (size_t i = 0; i < batch->n && !st; i++) {
+        st = add_merge(load, batch, &batch->items[i], err);
+    }
+    batch->n = batch->text.n = 0;
+    return st;
 }
 
-/* ["left", "right"]; the bracket is read. */
-static mica_status add_merge_pair(json_load *load, json_reader *r, text_buffer *left,
-                                  mica_error *err) {
+/* A merge whose left part and then right part, if it is not empty, are put behind batch->text. */
+static mica_status put_merge(json_load *load, merge_batch *batch, size_t n_left, size_t n_right,
+                             mica_error *err) {
+    tokenizer *t = load->t;
+    waiting_merge *m = &batch->items[batch->n++];
+    size_t n_joined;
+    *m = (waiting_merge){batch->text.n - n_left - n_right, n_left, n_right, {0}};
+    const char *joined = joined_text(t, batch, m, &n_joined, err);
+    if (!joined) return MICA_E_NOMEM;
+    const char *left = batch->text.data + m->begin;
+    m->hashes[0] = mica_text_hash(left, n_left);
+    m->hashes[1] = mica_text_hash(left + n_left, n_right);
+    m->hashes[2] = mica_text_hash(joined, n_joined);
+    for (int i = 0; i < 3; i++) {
+        vocab_prefetch_slot(&t->vocab, m->hashes[i]);
+    }
+    return batch->n == MERGE_BATCH ? flush_merges(load, batch, err) : MICA_OK;
+}
+
+/* "left right" with exactly one space. */
+static mica_status put_line(json_load *load, merge_batch *batch, const char *line, size_t n,
+                            mica_error *err) {
+    if (n >= 8 && memcmp(line, "#version", 8) == 0) return MICA_OK;
+    const char *space = memchr(line, ' ', n);
+    size_t n_left = space ? (size_t)(space - line) : 0, n_right = space ? n - n_left - 1 : 0;
+    if (!space || memchr(space + 1, ' ', n_right)) {
+        return mica_fail(err, MICA_E_FORMAT, "%s: merge %zu, \"%.*s\", is not two parts",
+                         load->t->name, load->t->bpe.n_merges + batch->n, (int)(n < 60 ? n : 60),
+                         line);
+    }
+    mica_status st = mica_text_buffer_reserve(&batch->text, n, err);
+    if (st) return st;
+    text_put_bytes(&batch->text, line, n_left);
+    text_put_bytes(&batch->text, space + 1, n_right);
+    return put_merge(load, batch, n_left, n_right, err);
+}
+
+/* The string that must come next, behind batch->text. */
+static mica_status put_part(json_load *load, json_reader *r, merge_batch *batch, size_t *n,
+                            mica_error *err) {
     json_event event;
     mica_status st = mica_json_next(r, &event, err);
     if (st) return st;
     if (event != JSON_STRING) return fail_format(load, "a merge is no pair of strings", err);
-    left->n = 0;
-    if ((st = mica_text_buffer_append(left, r->text, r->n_text, err))) return st;
-    if ((st = mica_json_next(r, &event, err))) return st;
-    if (event != JSON_STRING) return fail_format(load, "a merge is no pair of strings", err);
-    if ((st = add_merge(load, left->data, left->n, r->text, r->n_text, err))) return st;
-    if ((st = mica_json_next(r, &event, err))) return st;
-    return event == JSON_ARRAY_END ? MICA_OK
-                                   : fail_format(load, "a merge is no pair of strings", err);
+    *n = r->n_text;
+    return mica_text_buffer_append(&batch->text, r->text, r->n_text, err);
 }
 
-static mica_status read_merges(json_load *load, mica_error *err) {
-    json_reader r;
+/* ["left", "right"]; the bracket is read. */
+static mica_status put_pair(json_load *load, json_reader *r, merge_batch *batch, mica_error *err) {
     json_event event;
-    text_buffer left = {0};
-    if (!load->merges.end) return fail_format(load, "model \"BPE\" lacks its \"merges\"", err);
-    mica_json_reader_init(&r, load->data + load->merges.begin,
-                          load->merges.end - load->merges.begin, load->t->name);
-    mica_status st = mica_json_next(&r, &event, err);
+    size_t n_left = 0, n_right = 0;
+    mica_status st = put_part(load, r, batch, &n_left, err);
+    if (!st) st = put_part(load, r, batch, &n_right, err);
+    if (!st) st = mica_json_next(r, &event, err);
+    if (st) return st;
+    if (event != JSON_ARRAY_END) return fail_format(load, "a merge is no pair of strings", err);
+    return put_merge(load, batch, n_left, n_right, err);
+}
+
+static mica_status read_list(json_load *load, json_reader *r, merge_batch *batch, mica_error *err) {
+    json_event event;
+    mica_status st = mica_json_next(r, &event, err);
     if (!st && event != JSON_ARRAY_BEGIN) st = fail_format(load, "\"merges\" is no array", err);
-    while (!st && !(st = mica_json_next(&r, &event, err)) && event != JSON_ARRAY_END) {
+    while (!st && !(st = mica_json_next(r, &event, err)) && event != JSON_ARRAY_END) {
         if (event == JSON_STRING) {
-            st = add_merge_line(load, r.text, r.n_text, err);
+            st = put_line(load, batch, r->text, r->n_text, err);
         } else if (event == JSON_ARRAY_BEGIN) {
-            st = add_merge_pair(load, &r, &left, err);
+            st = put_pair(load, r, batch, err);
         } else {
             st = fail_format(load, "a merge is no pair of strings", err);
         }
     }
-    mica_text_buffer_deinit(&left);
+    return st ? st : flush_merges(load, batch, err);
+}
+
+static mica_status read_merges(json_load *load, json_reader *r, mica_error *err) {
+    merge_batch *batch = mica_calloc(1, sizeof(*batch));
+    if (!batch) return mica_fail(err, MICA_E_NOMEM, "%s: out of memory", load->t->name);
+    load->t->bpe.prefix = load->model.prefix ? load->model.prefix : "";
+    load->has_merges = true;
+    mica_status st = read_list(load, r, batch, err);
+    mica_text_buffer_deinit(&batch->text);
+    mica_text_buffer_deinit(&batch->joined);
+    mica_free(batch);
+    return st;
+}
+
+/* Merges that came before what they need. */
+static mica_status read_noted_merges(json_load *load, mica_error *err) {
+    json_reader r;
+    mica_json_reader_init(&r, load->data + load->merges.begin,
+                          load->merges.end - load->merges.begin, load->t->name);
+    mica_status st = read_merges(load, &r, err);
     mica_json_reader_deinit(&r);
+    return st;
+}
+
+/* The value of "merges": at once if all that it needs is known, as in most files. */
+static mica_status take_merges(json_load *load, json_reader *r, mica_error *err) {
+    const json_model *m = &load->model;
+    bool is_bpe = m->type && strcmp(m->type, "BPE") == 0;
+    if (!is_bpe || !load->has_vocab || !m->has_prefix || load->merges.end) {
+        return json_skip_span(r, &load->merges, err);
+    }
+    load->merges.begin = r->pos;
+    mica_status st = read_merges(load, r, err);
+    load->merges.end = r->pos;
     return st;
 }
 
@@ -192,13 +289,16 @@ static mica_status read_field(json_load *load, json_reader *r, mica_error *err) 
     json_model *m = &load->model;
     if (json_is_key(r, "type")) return read_string(load, r, &m->type, err);
     if (json_is_key(r, "vocab") && !load->has_vocab) return read_vocab(load, r, err);
-    if (json_is_key(r, "merges")) return json_skip_span(r, &load->merges, err);
+    if (json_is_key(r, "merges")) return take_merges(load, r, err);
     if (json_is_key(r, "unk_token")) return read_string(load, r, &m->unk_text, err);
     if (json_is_key(r, "unk_id")) return read_count(load, r, &m->unk_id, err);
     if (json_is_key(r, "fuse_unk")) return read_flag(load, r, &m->fuse_unk, err);
     if (json_is_key(r, "byte_fallback")) return read_flag(load, r, &m->byte_fallback, err);
     if (json_is_key(r, "ignore_merges")) return read_flag(load, r, &m->ignore_merges, err);
-    if (json_is_key(r, "continuing_subword_prefix")) return read_string(load, r, &m->prefix, err);
+    if (json_is_key(r, "continuing_subword_prefix")) {
+        m->has_prefix = true;
+        return read_string(load, r, &m->prefix, err);
+    }
     if (json_is_key(r, "end_of_word_suffix")) return read_string(load, r, &m->suffix, err);
     if (json_is_key(r, "max_input_chars_per_word")) return read_count(load, r, &m->max_chars, err);
     return mica_json_skip(r, err); /* dropout: for training only */
@@ -233,7 +333,8 @@ static mica_status finish_bpe(json_load *load, mica_error *err) {
     bpe->byte_fallback = m->byte_fallback;
     bpe->ignore_merges = m->ignore_merges;
     bpe->later_rank_wins = true;
-    return read_merges(load, err);
+    if (!load->merges.end) return fail_format(load, "model \"BPE\" lacks its \"merges\"", err);
+    return load->has_merges ? MICA_OK : read_noted_merges(load, err);
 }
 
 static void finish_word(json_load *load, bool is_whole) {

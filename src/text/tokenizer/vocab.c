@@ -55,8 +55,7 @@ static mica_status grow_ids(vocab *v, size_t n_needed, bool is_exact, mica_error
 
 /* id + 1 in the low bits, and some of the hash above: most probes that are not the text are told by
  * it without a look at the texts. */
-#define SLOT_ID_BITS 23
-#define SLOT_ID_MASK ((1u << SLOT_ID_BITS) - 1)
+#define SLOT_ID_MASK VOCAB_SLOT_ID_MASK
 _Static_assert(VOCAB_MAX_IDS < SLOT_ID_MASK, "ids must fit into a slot");
 
 static uint32_t slot_tag(uint64_t hash) { return (uint32_t)(hash >> 32) & ~SLOT_ID_MASK; }
@@ -127,10 +126,15 @@ static size_t find_slot(const vocab *v, const char *text, size_t n, uint64_t has
     return i;
 }
 
+int32_t mica_vocab_find_hashed(const vocab *v, const char *text, size_t n, uint64_t hash) {
+    if (!n || n > v->longest) return -1;
+    uint32_t slot = v->slots[find_slot(v, text, n, hash)];
+    return (int32_t)(slot & SLOT_ID_MASK) - 1;
+}
+
 int32_t mica_vocab_find(const vocab *v, const char *text, size_t n) {
     if (!n || n > v->longest) return -1;
-    uint32_t slot = v->slots[find_slot(v, text, n, mica_text_hash(text, n))];
-    return (int32_t)(slot & SLOT_ID_MASK) - 1;
+    return mica_vocab_find_hashed(v, text, n, mica_text_hash(text, n));
 }
 
 mica_status mica_vocab_add(vocab *v, size_t id, const char *text, size_t n, uint8_t kind,

@@ -54,6 +54,29 @@ mica_status mica_vocab_add(vocab *v, size_t id, const char *text, size_t n, uint
                            mica_error *err);
 /* The id of a text, or -1. */
 int32_t mica_vocab_find(const vocab *v, const char *text, size_t n);
+/* The same with the hash of the text at hand. */
+int32_t mica_vocab_find_hashed(const vocab *v, const char *text, size_t n, uint64_t hash);
+
+/* Many look-ups in a large vocabulary wait for memory; these ask for it ahead: first the slot,
+ * later where the text of the id in it lies, later the text. */
+static inline void vocab_prefetch_slot(const vocab *v, uint64_t hash) {
+    if (v->n_slots) __builtin_prefetch(&v->slots[(size_t)hash & (v->n_slots - 1)]);
+}
+#define VOCAB_SLOT_ID_MASK ((1u << 23) - 1) /* id + 1 in a slot */
+static inline int64_t vocab_slot_id(const vocab *v, uint64_t hash) {
+    if (!v->n_slots) return -1;
+    return (int64_t)(v->slots[(size_t)hash & (v->n_slots - 1)] & VOCAB_SLOT_ID_MASK) - 1;
+}
+static inline void vocab_prefetch_place(const vocab *v, uint64_t hash) {
+    int64_t id = vocab_slot_id(v, hash);
+    if (id < 0) return;
+    __builtin_prefetch(&v->off[id]);
+    __builtin_prefetch(&v->len[id]);
+}
+static inline void vocab_prefetch_text(const vocab *v, uint64_t hash) {
+    int64_t id = vocab_slot_id(v, hash);
+    if (id >= 0) __builtin_prefetch(v->blob + v->off[id]);
+}
 
 static inline bool vocab_has(const vocab *v, int64_t id) {
     return id >= 0 && (size_t)id < v->n_ids && v->kind[id] != TOKEN_ABSENT;

@@ -1,0 +1,165 @@
+/* older.c: folders without tokenizer.json: vocab.json with merges.txt, lists of ranks, and which of
+ * several files counts.
+ */
+#include "cmocka_base.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "text/tokenizer.h"
+
+static char folder[32];
+static const char *written[16];
+static int n_written;
+
+static int begin(void **state) {
+    (void)state;
+    strcpy(folder, "older-XXXXXX");
+    n_written = 0;
+    return mkdtemp(folder) == NULL;
+}
+
+static int end(void **state) {
+    (void)state;
+    for (int i = 0; i < n_written; i++) {
+        char *path = mica_path_join(folder, written[i]);
+        unlink(path);
+        mica_free(path);
+    }
+    return rmdir(folder);
+}
+
+static void write_file(const char *name, const char *text) {
+    char *path = mica_path_join(folder, name);
+    mica_error err = {0};
+    if (mica_file_write(path, text, strlen(text), &err)) fail_msg("%s", err.message);
+    written[n_written++] = name;
+    mica_free(path);
+}
+
+static tokenizer *must_open(void) {
+    tokenizer *t = NULL;
+    mica_error err = {0};
+    if (mica_tokenizer_open(&t, folder, &err)) fail_msg("%s", err.message);
+    return t;
+}
+
+static void must_fail(mica_status code, const char *part) {
+    tokenizer *t = NULL;
+    mica_error err = {0};
+    mica_status st = mica_tokenizer_open(&t, folder, &err);
+    if (st != code || !strstr(err.message, part)) fail_msg("status %d, \"%s\"", st, err.message);
+}
+
+static void check(const tokenizer *t, const char *text, bool add_special, size_t n, ...) {
+    token_list ids = {0};
+    mica_error err = {0};
+    const encode_options options = {.add_special = add_special, .parse_special = true};
+    assert_int_equal(mica_tokenizer_encode(t, text, strlen(text), options, &ids, &err), MICA_OK);
+    va_list list;
+    va_start(list, n);
+    bool is_same = ids.n == n;
+    for (size_t i = 0; i < n && is_same; i++) {
+        is_same = ids.ids[i] == va_arg(list, int);
+    }
+    va_end(list);
+    if (!is_same) {
+        for (size_t i = 0; i < ids.n; i++) {
+            print_error("%d ", ids.ids[i]);
+        }
+        fail_msg("\"%s\" has these ids", text);
+    }
+    char *out;
+    size_t n_out;
+    assert_int_equal(mica_tokenizer_decode(t, ids.ids, ids.n, true, &out, &n_out, &err), MICA_OK);
+    if (!add_special && !strchr(text, '<')) assert_string_equal(out, text);
+    mica_free(out);
+    mica_free(ids.ids);
+}
+
+#define VOCAB                                             \
+    "{\"a\":0,\"b\":1,\"ab\":2,\"\xC4\xA0\":3,\"\xC4\xA0" \
+    "a\":4,\"1\":5,\"<s>\":6,\"</s>\":7,\"11\":8,\"\xC3\x83\":9,\"\xC2\xA9\":10}"
+#define MERGES "#version: 0.2\na b\r\n\xC4\xA0 a\n1 1\n"
+#define ENDS "\"bos_token\":\"<s>\",\"eos_token\":{\"content\":\"</s>\"}"
+
+static void test_merges(void **state) {
+    (void)state;
+    write_file("vocab.json", VOCAB);
+    must_fail(MICA_E_UNSUPPORTED, "does not say how text is cut");
+    write_file("config.json", "{\"model_type\":\"gpt2\"}");
+    must_fail(MICA_E_NOT_FOUND, "merges.txt");
+    write_file("merges.txt", MERGES);
+    tokenizer *t = must_open();
+    check(t, "ab aab 11", false, 5, 2, 4, 2, 3, 8);
+    mica_tokenizer_free(t);
+}
+
+static void test_merges_of_kinds(void **state) {
+    (void)state;
+    write_file("vocab.json", VOCAB);
+    write_file("merges.txt", MERGES);
+    write_file("tokenizer_config.json", "{\"tokenizer_class\":\"RobertaTokenizerFast\"," ENDS "}");
+    tokenizer *t = must_open();
+    check(t, "a<s>11", false, 3, 0, 6, 8);
+    check(t, "ab", true, 3, 6, 2, 7);
+    mica_tokenizer_free(t);
+    /* Qwen's pattern takes digits one by one, and e + U+0301 becomes one character. */
+    write_file("tokenizer_config.json", "{\"tokenizer_class\":\"Qwen2Tokenizer\"," ENDS "}");
+    t = must_open();
+    check(t, "ab11", true, 3, 2, 5, 5);
+    check(t, "e\xCC\x81<s>", false, 3, 9, 10, 6);
+    mica_tokenizer_free(t);
+    write_file("tokenizer_config.json",
+               "{\"tokenizer_class\":\"GPT2Tokenizer\","
+               "\"add_prefix_space\":true,\"add_bos_token\":true," ENDS "}");
+    t = must_open();
+    check(t, "ab", true, 3, 6, 3, 2);
+    mica_tokenizer_free(t);
+    write_file("tokenizer_config.json", "{\"tokenizer_class\":\"OddTokenizer\"}");
+    must_fail(MICA_E_UNSUPPORTED, "OddTokenizer");
+}
+
+/* "a", "b", "ab", " ", " a", "ba", "1", "11", "babb" (which merging does not make). */
+#define RANKS "YQ== 0\nYg== 1\nYWI= 2\nIA== 3\r\nIGE= 4\nYmE= 5\nMQ== 6\nMTE= 7\nYmFiYg== 9\n"
+
+static void test_ranks(void **state) {
+    (void)state;
+    write_file("qwen.tiktoken", RANKS);
+    write_file("tokenizer_config.json", "{\"eos_token\":\"<e>\",\"added_tokens_decoder\":"
+                                        "{\"8\":{\"content\":\"<e>\",\"special\":true}}}");
+    tokenizer *t = must_open();
+    check(t, "ab a11", false, 4, 2, 4, 6, 6);
+    check(t, "aba babb babba<e>", false, 11, 2, 0, 3, 1, 2, 1, 3, 1, 2, 5, 8);
+    check(t, "babb", false, 1, 9);
+    assert_int_equal(mica_tokenizer_eos(t), 8);
+    mica_tokenizer_free(t);
+    write_file("qwen.tiktoken", RANKS "a");
+    must_fail(MICA_E_FORMAT, "line 10");
+    write_file("qwen.tiktoken", RANKS "YQ== 1\n");
+    must_fail(MICA_E_FORMAT, "two texts");
+    write_file("qwen.tiktoken", RANKS "Y!== 12\n");
+    must_fail(MICA_E_FORMAT, "base64");
+}
+
+static void test_ranks_in_model(void **state) {
+    (void)state;
+    write_file("tokenizer.model", RANKS);
+    must_fail(MICA_E_UNSUPPORTED, "does not say how text is cut");
+    write_file("config.json", "{\"model_type\":\"llama\"}");
+    tokenizer *t = must_open();
+    check(t, "ab a11", false, 3, 2, 4, 7);
+    mica_tokenizer_free(t);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_merges, begin, end),
+        cmocka_unit_test_setup_teardown(test_merges_of_kinds, begin, end),
+        cmocka_unit_test_setup_teardown(test_ranks, begin, end),
+        cmocka_unit_test_setup_teardown(test_ranks_in_model, begin, end)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
