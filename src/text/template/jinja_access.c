@@ -116,7 +116,8 @@ bool mica_j_item(jrender *r, jvalue owner, jvalue key, jvalue *out) {
         return false;
     if (out->kind != J_MISSING) return true;
     const jstring *name = key.kind == J_STRING ? key.string : NULL;
-    if (!name && !mica_j_to_string(r, key, &name)) return false;
+    bool is_scalar = key.kind >= J_NONE && key.kind <= J_FLOAT;
+    if (is_scalar && !mica_j_to_string(r, key, &name)) return false;
     return mica_j_undefined(r, name, mica_j_type_name(owner), NULL, out);
 }
 

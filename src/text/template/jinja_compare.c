@@ -63,6 +63,7 @@ bool mica_j_is_number(jvalue v) { return v.kind == J_BOOL || v.kind == J_INT || 
 
 double mica_j_as_double(jvalue v) {
     if (v.kind == J_FLOAT) return v.number;
+    if (v.kind == J_BIGINT) return mica_decimal_parse(v.string->data, v.string->n);
     return v.kind == J_BOOL ? v.boolean : (double)v.integer;
 }
 
@@ -156,7 +157,7 @@ static int order_big(jvalue a, jvalue b) {
     int order = is_negative ? -1 : 1; /* of the big one against any int */
     jvalue other = a.kind == J_BIGINT ? b : a;
     if (other.kind == J_FLOAT) {
-        double d = mica_decimal_parse(s->data, s->n);
+        double d = mica_j_as_double(a.kind == J_BIGINT ? a : b);
         if (isnan(other.number)) return 2;
         order = (d > other.number) - (d < other.number);
     }

@@ -325,6 +325,12 @@ static bool abs_(jrender *r, jvalue input, const jargs *args, jvalue *out) {
         *out = mica_j_float(fabs(input.number));
         return true;
     }
+    if (input.kind == J_BIGINT) {
+        size_t n_sign = input.string->data[0] == '-';
+        const jstring *digits = mica_j_cut(r, input.string, n_sign, input.string->n);
+        *out = (jvalue){.kind = J_BIGINT, .string = digits};
+        return digits != NULL;
+    }
     if (!mica_j_as_index(input, &i))
         return MICA_J_ERROR(r, "abs: expected a number, found a value of type %s",
                             mica_j_type_name(input));
@@ -382,7 +388,11 @@ static bool round_(jrender *r, jvalue input, const jargs *args, jvalue *out) {
     if (method && !is_ceil && !is_floor && !mica_j_string_is(method, "common"))
         return MICA_J_ERROR(r, "round: the method must be common, ceil or floor");
     if (input.kind == J_UNDEFINED) return mica_j_fail_undefined(r, input);
-    if (!mica_j_is_number(input))
+    if (input.kind == J_BIGINT && digits >= 0 && !is_ceil && !is_floor) {
+        *out = input;
+        return true;
+    }
+    if (!mica_j_is_number(input) && input.kind != J_BIGINT)
         return MICA_J_ERROR(r, "round: expected a number, found a value of type %s",
                             mica_j_type_name(input));
     if (is_ceil || is_floor) return round_directed(r, input, digits, is_ceil, out);

@@ -167,15 +167,18 @@ static bool truncate_(jrender *r, jvalue input, const jargs *args, jvalue *out) 
     const jstring *s, *end = mica_j_cstring(r, "...");
     if (!end || !mica_j_bind(r, args, "| length killwords end leeway", v)) return false;
     if (v[3].kind == J_NONE) v[3].kind = J_MISSING;
-    if (!mica_j_arg_text(r, args, input, &s) || !mica_j_arg_int(r, args, v[0], 255, &length) ||
+    if (!mica_j_arg_int(r, args, v[0], 255, &length) ||
         (v[2].kind != J_MISSING && !mica_j_arg_text(r, args, v[2], &end)) ||
         !mica_j_arg_int(r, args, v[3], 5, &leeway))
         return false;
-    int64_t n_end = (int64_t)mica_j_n_chars(end), n = (int64_t)mica_j_n_chars(s);
+    size_t n_chars;
+    int64_t n_end = (int64_t)mica_j_n_chars(end);
     if (length < n_end || leeway < 0)
         return MICA_J_ERROR(r, "truncate: the length must not be below that of the end");
-    if (!mica_j_charge(r, s->n)) return false;
-    if (n - leeway <= length) return text_out(s, out);
+    if (!mica_j_length(r, input, &n_chars)) return false;
+    *out = input; /* whatever has a length may be short enough */
+    if ((int64_t)n_chars - leeway <= length) return true;
+    if (!mica_j_arg_text(r, args, input, &s)) return false;
     return truncate_text(r, s, (size_t)(length - n_end), mica_j_truth(v[1]), end, out);
 }
 

@@ -323,9 +323,10 @@ bool mica_j_format_percent(jrender *r, const jstring *format, jvalue values, jva
         p.at = end + 1;
         if (percent && !put_conversion(r, b, &p)) return false;
     }
-    /* A mapping or list may be left unused; any other value must be used. */
+    /* What has items may be left unused, but for a tuple; any other value must be used. */
     bool is_tuple = mica_j_is_list(values, J_TUPLE);
-    bool may_stay = values.kind == J_DICT || (values.kind == J_LIST && !is_tuple);
+    bool may_stay = values.kind == J_DICT || values.kind == J_UNDEFINED ||
+                    mica_j_is_list(values, J_ARRAY) || mica_j_is_list(values, J_RANGE);
     size_t n = is_tuple ? values.list->n : 1;
     if (p.n_taken < n && !may_stay && !p.by_name)
         return MICA_J_ERROR(r, "not all values were used by the format");

@@ -56,12 +56,15 @@ static bool key_of(jrender *r, jvalue item, jvalue path, bool case_sensitive, jv
     return mica_j_path(r, item, path, out) && fold(r, *out, case_sensitive, out);
 }
 
-/* Of sort: "a,b" makes a list of two keys. */
+/* Of sort: a list of keys, also of one: equal keys are not compared further. "a,b" makes two. */
 static bool keys_of(jrender *r, jvalue item, jvalue paths, bool case_sensitive, jvalue *out) {
     const jstring *s = paths.kind == J_STRING ? paths.string : NULL;
-    if (!s || !memchr(s->data, ',', s->n)) return key_of(r, item, paths, case_sensitive, out);
-    jlist *keys = mica_j_list_new(r, J_ARRAY, 0);
+    jlist *keys = mica_j_list_new(r, J_ARRAY, 1);
+    jvalue single;
     if (!keys) return false;
+    *out = mica_j_from_list(keys);
+    if (!s || !memchr(s->data, ',', s->n))
+        return key_of(r, item, paths, case_sensitive, &single) && mica_j_list_push(r, keys, single);
     for (size_t begin = 0; begin <= s->n;) {
         const char *comma = memchr(s->data + begin, ',', s->n - begin);
         size_t end = comma ? (size_t)(comma - s->data) : s->n;
@@ -72,7 +75,6 @@ static bool keys_of(jrender *r, jvalue item, jvalue paths, bool case_sensitive, 
             return false;
         begin = end + 1;
     }
-    *out = mica_j_from_list(keys);
     return true;
 }
 
