@@ -21,8 +21,8 @@ mica_status mica_tokenizer_open_gguf(tokenizer **out, const gguf_file *file, mic
 mica_status mica_tokenizer_parse(tokenizer **out, const char *json, size_t n_json,
                                  const char *config, size_t n_config, const char *name,
                                  mica_error *err);
-/* From a path: a folder, or a .gguf file. A tokenizer.json is read from its compiled copy in the
- * user's cache folder where there is one that fits; else the copy is made. */
+/* From a path: a folder, or a .gguf file. A large tokenizer.json is read from its compiled copy in
+ * the user's cache folder where there is one that fits; else the copy is made. */
 mica_status mica_tokenizer_open(tokenizer **out, const char *path, mica_error *err);
 /* The same without the cache: neither read nor written. */
 mica_status mica_tokenizer_open_source(tokenizer **out, const char *path, mica_error *err);

@@ -71,7 +71,7 @@ void mica_vocab_byte_ids(const vocab *v, int32_t ids[256]) {
 }
 
 mica_status mica_bpe_finish(bpe_model *m, const vocab *v, mica_error *err) {
-    mica_status st = index_merges(m, err);
+    mica_status st = m->n_slots ? MICA_OK : index_merges(m, err); /* a cache has it */
     if (st) return st;
     m->char_ids = mica_malloc(BPE_N_CHAR_IDS * sizeof(*m->char_ids));
     if (!m->char_ids) return mica_fail(err, MICA_E_NOMEM, "out of memory for a vocabulary");

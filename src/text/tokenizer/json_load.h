@@ -24,7 +24,9 @@ typedef struct json_load {
     tokenizer *t;
     const char *data;
     size_t n;
-    json_span added, normalizer, pre_tokenizer, post_processor, decoder, merges;
+    json_span added, normalizer, pre_tokenizer, post_processor, decoder, vocab, merges;
+    const struct token_cache *restored; /* NULL: the tables are read from the file */
+    struct cache_record *record;        /* NULL: they are not written down */
     bool has_model, has_vocab, has_merges;
     json_model model;
 } json_load;
@@ -40,6 +42,10 @@ static inline mica_status json_skip_span(json_reader *r, json_span *out, mica_er
     out->end = r->pos;
     return st;
 }
+
+/* As mica_tokenizer_parse, with tables from a cache or into one; either may be NULL. */
+mica_status mica_tokenizer_load_json(tokenizer **out, json_load load, const char *config,
+                                     size_t n_config, const char *name, mica_error *err);
 
 /* The object behind "model": vocabulary and fields; merges are noted. */
 mica_status mica_json_load_model(json_load *load, json_reader *r, mica_error *err);

@@ -3,7 +3,7 @@
  * In a folder tokenizer.json comes first, then the older kinds (tokenizer.model, vocab.json with
  * merges.txt, *.tiktoken), then a single GGUF file.
  */
-#include "text/tokenizer/impl.h"
+#include "text/tokenizer/token_cache.h"
 
 #define MAX_CONFIG_BYTES (64u << 20)
 
@@ -34,31 +34,58 @@ static mica_status prepend_gemma_bos(tokenizer *t, const char *folder, mica_erro
     return st;
 }
 
-static mica_status parse_mapped(tokenizer **out, const char *path, const char *config_path,
-                                mica_error *err) {
-    mica_map *map = NULL;
-    char *config = NULL;
-    size_t n_config = 0;
-    mica_status st = mica_map_open(&map, path, err);
-    if (!st && config_path) {
-        st = mica_file_read(&config, &n_config, config_path, MAX_CONFIG_BYTES, err);
-    }
-    if (!st) {
-        st = mica_tokenizer_parse(out, (const char *)map->data, map->size, config, n_config, path,
-                                  err);
-    }
-    mica_free(config);
-    mica_map_unref(map);
+/* From the compiled copy; NULL if there is none that fits and loads. */
+static tokenizer *open_cached(const char *cache_path, cache_stamp stamp, const char *config,
+                              size_t n_config, const char *path) {
+    tokenizer *t = NULL;
+    token_cache *cache = mica_token_cache_open(cache_path, stamp);
+    if (!cache) return NULL;
+    json_load load = {.data = cache->small, .n = cache->counts.n_small, .restored = cache};
+    if (mica_tokenizer_load_json(&t, load, config, n_config, path, NULL)) t = NULL;
+    mica_token_cache_close(cache);
+    return t;
+}
+
+/* From the file itself, leaving a compiled copy at cache_path if that is not NULL. */
+static mica_status open_and_record(tokenizer **out, const mica_map *map, const char *cache_path,
+                                   const char *config, size_t n_config, mica_error *err) {
+    cache_record record = {0};
+    json_load load = {.data = (const char *)map->data, .n = map->size};
+    if (cache_path) load.record = &record;
+    mica_status st = mica_tokenizer_load_json(out, load, config, n_config, map->path, err);
+    if (!st && cache_path) mica_token_cache_write(&record, cache_path, mica_cache_stamp(map));
+    mica_token_cache_record_deinit(&record);
     return st;
 }
 
-static mica_status open_json(tokenizer **out, const char *folder, const char *path,
+static mica_status parse_mapped(tokenizer **out, const mica_map *map, const char *config,
+                                size_t n_config, bool is_cached, mica_error *err) {
+    char *cache_path = is_cached ? mica_cache_path(map) : NULL;
+    mica_status st = MICA_OK;
+    *out = NULL;
+    if (cache_path) {
+        *out = open_cached(cache_path, mica_cache_stamp(map), config, n_config, map->path);
+    }
+    if (!*out) st = open_and_record(out, map, cache_path, config, n_config, err);
+    mica_free(cache_path);
+    return st;
+}
+
+static mica_status open_json(tokenizer **out, const char *folder, const char *path, bool is_cached,
                              mica_error *err) {
     tokenizer *t = NULL;
-    char *config_path;
+    char *config_path, *config = NULL;
+    size_t n_config = 0;
+    mica_map *map = NULL;
     mica_status st = find_file(folder, "tokenizer_config.json", &config_path, err);
-    if (!st) st = parse_mapped(&t, path, config_path, err);
+    if (!st && config_path) {
+        st = mica_file_read(&config, &n_config, config_path, MAX_CONFIG_BYTES, err);
+    }
     mica_free(config_path);
+    if (!st) st = mica_map_open(&map, path, err);
+    if (!st) st = parse_mapped(&t, map, config, n_config, is_cached, err);
+    mica_map_unref(map);
+    mica_free(config);
     if (!st) st = prepend_gemma_bos(t, folder, err);
     if (st) {
         mica_tokenizer_free(t);
@@ -97,13 +124,13 @@ static mica_status refuse(const char *folder, size_t n_ggufs, mica_error *err) {
                      folder);
 }
 
-mica_status mica_tokenizer_open_folder(tokenizer **out, const char *path, mica_error *err) {
+static mica_status open_folder(tokenizer **out, const char *path, bool is_cached, mica_error *err) {
     char *file, **names = NULL;
     size_t n = 0;
     mica_status st = find_file(path, "tokenizer.json", &file, err);
     if (st) return st;
     if (file) {
-        st = open_json(out, path, file, err);
+        st = open_json(out, path, file, is_cached, err);
         mica_free(file);
         return st;
     }
@@ -121,11 +148,16 @@ mica_status mica_tokenizer_open_folder(tokenizer **out, const char *path, mica_e
     return st;
 }
 
-mica_status mica_tokenizer_open_source(tokenizer **out, const char *path, mica_error *err) {
-    if (mica_path_is_folder(path)) return mica_tokenizer_open_folder(out, path, err);
-    return open_file(out, path, err);
+mica_status mica_tokenizer_open_folder(tokenizer **out, const char *path, mica_error *err) {
+    return open_folder(out, path, true, err);
 }
 
 mica_status mica_tokenizer_open(tokenizer **out, const char *path, mica_error *err) {
-    return mica_tokenizer_open_source(out, path, err);
+    if (mica_path_is_folder(path)) return open_folder(out, path, true, err);
+    return open_file(out, path, err);
+}
+
+mica_status mica_tokenizer_open_source(tokenizer **out, const char *path, mica_error *err) {
+    if (mica_path_is_folder(path)) return open_folder(out, path, false, err);
+    return open_file(out, path, err);
 }

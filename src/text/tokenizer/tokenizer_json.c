@@ -6,6 +6,7 @@
  * type is an error.
  */
 #include "text/tokenizer/json_load.h"
+#include "text/tokenizer/token_cache.h"
 
 static mica_status fail_format(const json_load *load, const char *what, mica_error *err) {
     return mica_fail(err, MICA_E_FORMAT, "%s: %s", load->t->name, what);
@@ -221,7 +222,9 @@ static mica_status load_all(json_load *load, const char *config, size_t n_config
                             mica_error *err) {
     tokenizer *t = load->t;
     mica_status st = read_file(load, err);
+    if (!st && load->restored) st = mica_token_cache_restore(load->restored, t, err);
     if (!st) st = mica_json_load_finish_model(load, err);
+    if (!st && load->record) mica_token_cache_record_model(load->record, load);
     size_t n_model_ids = t->vocab.n_ids;
     if (!st) st = read_added_list(load, arena, err);
     if (!st) st = apply_config(load, config, n_config, arena, err);
@@ -230,15 +233,15 @@ static mica_status load_all(json_load *load, const char *config, size_t n_config
     mark_byte_level(t, n_model_ids);
     t->n_tokens = t->vocab.n_ids;
     if (t->bos < 0 && t->prefix.n == 1) t->bos = t->prefix.ids[0];
-    return mica_tokenizer_finish(t, err);
+    st = mica_tokenizer_finish(t, err);
+    if (!st && load->record) mica_token_cache_record_indices(load->record, t);
+    return st;
 }
 
-mica_status mica_tokenizer_parse(tokenizer **out, const char *json, size_t n_json,
-                                 const char *config, size_t n_config, const char *name,
-                                 mica_error *err) {
-    tokenizer *t = mica_tokenizer_new(name, err);
+mica_status mica_tokenizer_load_json(tokenizer **out, json_load load, const char *config,
+                                     size_t n_config, const char *name, mica_error *err) {
+    tokenizer *t = load.t = mica_tokenizer_new(name, err);
     if (!t) return MICA_E_NOMEM;
-    json_load load = {.t = t, .data = json, .n = n_json};
     mica_arena arena;
     mica_arena_init(&arena, 0);
     mica_status st = load_all(&load, config, n_config, &arena, err);
@@ -249,4 +252,11 @@ mica_status mica_tokenizer_parse(tokenizer **out, const char *json, size_t n_jso
     }
     *out = t;
     return MICA_OK;
+}
+
+mica_status mica_tokenizer_parse(tokenizer **out, const char *json, size_t n_json,
+                                 const char *config, size_t n_config, const char *name,
+                                 mica_error *err) {
+    json_load load = {.data = json, .n = n_json};
+    return mica_tokenizer_load_json(out, load, config, n_config, name, err);
 }

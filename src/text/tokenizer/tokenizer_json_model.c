@@ -288,7 +288,12 @@ static mica_status read_count(json_load *load, json_reader *r, int64_t *out, mic
 static mica_status read_field(json_load *load, json_reader *r, mica_error *err) {
     json_model *m = &load->model;
     if (json_is_key(r, "type")) return read_string(load, r, &m->type, err);
-    if (json_is_key(r, "vocab") && !load->has_vocab) return read_vocab(load, r, err);
+    if (json_is_key(r, "vocab") && !load->has_vocab) {
+        load->vocab.begin = r->pos;
+        mica_status st = read_vocab(load, r, err);
+        load->vocab.end = r->pos;
+        return st;
+    }
     if (json_is_key(r, "merges")) return take_merges(load, r, err);
     if (json_is_key(r, "unk_token")) return read_string(load, r, &m->unk_text, err);
     if (json_is_key(r, "unk_id")) return read_count(load, r, &m->unk_id, err);

@@ -30,10 +30,11 @@ mica_status mica_unigram_push_score(unigram_model *m, double score, mica_error *
 
 mica_status mica_unigram_finish(unigram_model *m, const vocab *v, mica_error *err) {
     double lowest = INFINITY;
+    bool has_trie = m->pieces.n_nodes != 0; /* a cache has it */
     for (size_t id = 0; id < m->n_scores; id++) {
         uint8_t kind = vocab_kind(v, (int32_t)id);
         if (kind == TOKEN_NORMAL && m->scores[id] < lowest) lowest = m->scores[id];
-        if (kind != TOKEN_NORMAL && kind != TOKEN_USER) continue;
+        if (has_trie || (kind != TOKEN_NORMAL && kind != TOKEN_USER)) continue;
         size_t n;
         const char *text = vocab_text(v, (int32_t)id, &n);
         mica_status st = mica_piece_trie_add(&m->pieces, text, n, (int32_t)id, err);
