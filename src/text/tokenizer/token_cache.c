@@ -17,7 +17,7 @@ typedef struct cache_header {
     uint64_t layout; /* of everything behind it; also tells byte orders apart */
     cache_stamp stamp;
     cache_counts counts;
-    uint64_t checksum; /* of what follows */
+    uint64_t checksum; /* of all, with 0 in its own place */
 } cache_header;
 
 static const char magic[8] = "micatok";
@@ -114,6 +114,14 @@ static bool place_sections(const cache_counts *c, uint64_t begins[N_SECTIONS + 1
     return true;
 }
 
+/* Of a header and what follows it. */
+static uint64_t checksum(cache_header header, const char *body, size_t n_body) {
+    header.checksum = 0;
+    uint64_t parts[2] = {mica_text_hash((const char *)&header, sizeof(header)),
+                         mica_text_hash(body, n_body)};
+    return mica_text_hash((const char *)parts, sizeof(parts));
+}
+
 /* ---- writing ---- */
 
 static void put(cache_record *r, const void *data, size_t n_bytes) {
@@ -184,7 +192,7 @@ void mica_token_cache_write(cache_record *r, const char *path, cache_stamp stamp
     cache_header header = {.layout = LAYOUT, .stamp = stamp, .counts = r->counts};
     if (r->has_failed) return;
     memcpy(header.magic, magic, sizeof(magic));
-    header.checksum = mica_text_hash(r->data.data + sizeof(header), r->data.n - sizeof(header));
+    header.checksum = checksum(header, r->data.data + sizeof(header), r->data.n - sizeof(header));
     memcpy(r->data.data, &header, sizeof(header));
     (void)mica_file_write(path, r->data.data, r->data.n, NULL);
 }
@@ -213,8 +221,8 @@ static bool fits(const mica_map *map, cache_stamp stamp, cache_header *header) {
     if (memcmp(&header->stamp, &stamp, sizeof(stamp)) != 0) return false;
     if (!is_sound(&header->counts) || !place_sections(&header->counts, begins)) return false;
     if (map->size != sizeof(*header) + begins[N_SECTIONS]) return false;
-    return header->checksum == mica_text_hash((const char *)map->data + sizeof(*header),
-                                              (size_t)map->size - sizeof(*header));
+    const char *body = (const char *)map->data + sizeof(*header);
+    return header->checksum == checksum(*header, body, (size_t)map->size - sizeof(*header));
 }
 
 token_cache *mica_token_cache_open(const char *path, cache_stamp stamp) {

@@ -1,0 +1,229 @@
+/* cache.c: compiled copies of tokenizer.json: made, used, equal to the source, and dropped when the
+ * source changed or a byte of the copy did.
+ */
+#include "cmocka_base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "text/tokenizer/token_cache.h"
+
+#define N_WORDS 90000
+
+static char root[512], folder[544], source_path[576], cache_root[544];
+static text_buffer json;
+
+static void put(const char *s) {
+    assert_int_equal(mica_text_buffer_append(&json, s, strlen(s), NULL), MICA_OK);
+}
+
+/* Letters, then words made of them: "ab" is a + b, "abc" is ab + c ... */
+static void word(char *out, unsigned i) {
+    size_t n = 0;
+    do {
+        out[n++] = (char)('a' + i % 26);
+        i /= 26;
+    } while (i);
+    out[n] = '\0';
+}
+
+static void build(const char *kind, const char *added) {
+    char w[16], line[96];
+    bool is_bpe = strcmp(kind, "BPE") == 0;
+    json.n = 0;
+    put("{\"version\":\"1.0\",\"added_tokens\":[{\"id\":100000,\"content\":\"");
+    put(added);
+    put("\",\"special\":true}],\"model\":{\"type\":\"");
+    put(kind);
+    put(is_bpe ? "\",\"continuing_subword_prefix\":null,\"unk_token\":\"a\",\"vocab\":{"
+               : "\",\"unk_id\":0,\"vocab\":[");
+    for (unsigned i = 0; i < N_WORDS; i++) {
+        word(w, i);
+        if (is_bpe) snprintf(line, sizeof(line), "%s\"%s\":%u", i ? "," : "", w, i);
+        if (!is_bpe) {
+            snprintf(line, sizeof(line), "%s[\"%s\",-%.2f]", i ? "," : "", w, 3 + (i % 977) / 50.0);
+        }
+        put(line);
+    }
+    put(is_bpe ? "},\"merges\":[" : "]");
+    bool is_first = true;
+    for (unsigned i = 26; i < N_WORDS && is_bpe; i++) {
+        word(w, i);
+        size_t n = strlen(w);
+        if (n > 2 && w[n - 2] == 'a') continue; /* a number does not end with the digit 0 */
+        snprintf(line, sizeof(line), "%s[\"%.*s\",\"%s\"]", is_first ? "" : ",", (int)n - 1, w,
+                 w + n - 1);
+        is_first = false;
+        put(line);
+    }
+    put(is_bpe ? "]}}" : "}}");
+    mica_error err = {0};
+    if (mica_file_write(source_path, json.data, json.n, &err)) fail_msg("%s", err.message);
+}
+
+static char *cache_path(cache_stamp *stamp) {
+    mica_map *map;
+    assert_int_equal(mica_map_open(&map, source_path, NULL), MICA_OK);
+    char *path = mica_cache_path(map);
+    *stamp = mica_cache_stamp(map);
+    mica_map_unref(map);
+    assert_non_null(path);
+    return path;
+}
+
+/* Whether there is a copy that counts. */
+static bool has_copy(void) {
+    cache_stamp stamp;
+    char *path = cache_path(&stamp);
+    token_cache *c = mica_token_cache_open(path, stamp);
+    bool is_there = c != NULL;
+    mica_token_cache_close(c);
+    mica_free(path);
+    return is_there;
+}
+
+static void remove_copy(void) {
+    cache_stamp stamp;
+    char *path = cache_path(&stamp);
+    unlink(path);
+    mica_free(path);
+}
+
+static void encode(const tokenizer *t, token_list *ids) {
+    static const char text[] = "abcabcabc zebra qqq the quick brown fox <x> jumps\xC3\xA9 <y> over";
+    mica_error err = {0};
+    const encode_options options = {true, true};
+    if (mica_tokenizer_encode(t, text, sizeof(text) - 1, options, ids, &err)) {
+        fail_msg("%s", err.message);
+    }
+}
+
+/* Opens with the cache and without; both must do the same. */
+static void check_same(void) {
+    tokenizer *a = NULL, *b = NULL;
+    mica_error err = {0};
+    token_list x = {0}, y = {0};
+    if (mica_tokenizer_open(&a, folder, &err)) fail_msg("%s", err.message);
+    if (mica_tokenizer_open_source(&b, folder, &err)) fail_msg("%s", err.message);
+    assert_int_equal(mica_tokenizer_vocab_size(a), mica_tokenizer_vocab_size(b));
+    for (int32_t id = 0; (size_t)id < mica_tokenizer_vocab_size(a); id++) {
+        size_t n = 0, m = 0;
+        const char *s = mica_tokenizer_token(a, id, &n), *r = mica_tokenizer_token(b, id, &m);
+        assert_true(n == m && !s == !r && (!s || memcmp(s, r, n) == 0));
+        if (s && n) assert_int_equal(mica_tokenizer_find(a, s, n), mica_tokenizer_find(b, s, n));
+    }
+    assert_string_equal(mica_tokenizer_warnings(a), mica_tokenizer_warnings(b));
+    encode(a, &x);
+    encode(b, &y);
+    assert_true(x.n > 5);
+    assert_int_equal(x.n, y.n);
+    assert_memory_equal(x.ids, y.ids, x.n * sizeof(*x.ids));
+    mica_free(x.ids);
+    mica_free(y.ids);
+    mica_tokenizer_free(a);
+    mica_tokenizer_free(b);
+}
+
+static void test_made_and_used(void **state) {
+    (void)state;
+    static const char *const kinds[] = {"BPE", "Unigram"};
+    for (int i = 0; i < 2; i++) {
+        build(kinds[i], "<x>");
+        remove_copy();
+        assert_false(has_copy());
+        check_same();
+        assert_true(has_copy());
+        check_same();
+    }
+}
+
+static void test_stale(void **state) {
+    (void)state;
+    struct stat st;
+    build("BPE", "<x>");
+    check_same();
+    assert_true(has_copy());
+    /* Same size and time, other bytes. */
+    assert_int_equal(stat(source_path, &st), 0);
+    build("BPE", "<y>");
+    struct timespec times[2] = {st.st_atim, st.st_mtim};
+    assert_int_equal(utimensat(AT_FDCWD, source_path, times, 0), 0);
+    assert_false(has_copy());
+    check_same();
+    assert_true(has_copy());
+    /* Another time alone is enough. */
+    times[1].tv_sec++;
+    assert_int_equal(utimensat(AT_FDCWD, source_path, times, 0), 0);
+    assert_false(has_copy());
+}
+
+static void test_broken(void **state) {
+    (void)state;
+    cache_stamp stamp;
+    char *data;
+    size_t n;
+    build("BPE", "<x>");
+    check_same();
+    char *path = cache_path(&stamp);
+    assert_int_equal(mica_file_read(&data, &n, path, 1u << 30, NULL), MICA_OK);
+    for (size_t at = 0; at < n; at += at < 200 ? 1 : n / 61) {
+        data[at] ^= 0x10;
+        assert_int_equal(mica_file_write(path, data, n, NULL), MICA_OK);
+        assert_false(has_copy());
+        data[at] ^= 0x10;
+    }
+    for (size_t cut = 0; cut < n; cut += n / 13) {
+        assert_int_equal(mica_file_write(path, data, cut, NULL), MICA_OK);
+        assert_false(has_copy());
+    }
+    check_same(); /* and repaired */
+    assert_true(has_copy());
+    mica_free(data);
+    mica_free(path);
+}
+
+static void test_no_folder(void **state) {
+    (void)state;
+    build("Unigram", "<x>");
+    setenv("XDG_CACHE_HOME", "/proc/none", 1);
+    check_same();
+    setenv("XDG_CACHE_HOME", cache_root, 1);
+}
+
+static int begin(void **state) {
+    (void)state;
+    char here[32] = "cache-XXXXXX", *full;
+    if (!mkdtemp(here) || !(full = realpath(here, NULL)) || strlen(full) >= sizeof(root)) return 1;
+    strcpy(root, full);
+    free(full);
+    snprintf(folder, sizeof(folder), "%s/model", root);
+    snprintf(source_path, sizeof(source_path), "%s/tokenizer.json", folder);
+    snprintf(cache_root, sizeof(cache_root), "%s/cache", root);
+    setenv("XDG_CACHE_HOME", cache_root, 1);
+    return mkdir(folder, 0700);
+}
+
+static int end(void **state) {
+    (void)state;
+    char path[576];
+    remove_copy();
+    unlink(source_path);
+    rmdir(folder);
+    snprintf(path, sizeof(path), "%s/mica", cache_root);
+    rmdir(path);
+    rmdir(cache_root);
+    mica_text_buffer_deinit(&json);
+    return rmdir(root);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_made_and_used),
+                                       cmocka_unit_test(test_stale), cmocka_unit_test(test_broken),
+                                       cmocka_unit_test(test_no_folder)};
+    return cmocka_run_group_tests(tests, begin, end);
+}
