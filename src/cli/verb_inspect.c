@@ -40,19 +40,54 @@ static int64_t n_sliding(const model_config *c) {
     return n;
 }
 
+/* How many tensors, and how many bytes, each stored type has. */
+typedef struct type_sum {
+    const char *type;
+    size_t n_tensors;
+    uint64_t n_bytes;
+} type_sum;
+
+enum { MAX_TYPES = 32 };
+
+static int sum_types(const weight_store *weights, type_sum sums[MAX_TYPES]) {
+    int n = 0;
+    for (size_t i = 0; i < mica_weights_count(weights); i++) {
+        const char *name;
+        const file_tensor *t = mica_weights_at(weights, i, &name);
+        int k = 0;
+        while (k < n && strcmp(sums[k].type, type_text(t)))
+            k++;
+        if (k == MAX_TYPES) continue;
+        if (k == n) sums[n++] = (type_sum){.type = type_text(t)};
+        sums[k].n_tensors++;
+        sums[k].n_bytes += t->n_bytes;
+    }
+    return n;
+}
+
+/* 0 where codes are packed and a tensor's shape does not say how many weights it holds. */
 static uint64_t n_parameters(const weight_store *weights) {
     uint64_t total = 0;
     for (size_t i = 0; i < mica_weights_count(weights); i++) {
         const char *name;
         const file_tensor *t = mica_weights_at(weights, i, &name);
         uint64_t n = 1;
-        if (!t->is_gguf && t->dtype == MICA_U32)
-            n = 0; /* packed codes: counted by --tensors only */
+        if (!t->is_gguf && t->dtype == MICA_U32) return 0;
         for (int d = 0; d < t->n_dims; d++)
             n *= t->dim[d];
         total += n;
     }
     return total;
+}
+
+static void print_types(const weight_store *weights) {
+    type_sum sums[MAX_TYPES];
+    int n = sum_types(weights, sums);
+    printf("%-18s", "types");
+    for (int i = 0; i < n; i++)
+        printf("%s %s %.1f MB in %zu", i ? "," : "", sums[i].type, (double)sums[i].n_bytes / 1e6,
+               sums[i].n_tensors);
+    printf("\n");
 }
 
 static void print_text(const model *m, const inspect_args *a) {
@@ -63,8 +98,9 @@ static void print_text(const model *m, const inspect_args *a) {
     printf("%-18s %s\n", "format", mica_model_gguf(m) ? "GGUF" : "safetensors folder");
     printf("%-18s %.1f MB, %zu tensors\n", "files", (double)mica_model_file_bytes(m) / 1e6,
            mica_weights_count(weights));
-    if (mica_model_gguf(m))
-        printf("%-18s %.1f M\n", "parameters", (double)n_parameters(weights) / 1e6);
+    print_types(weights);
+    uint64_t parameters = n_parameters(weights);
+    if (parameters) printf("%-18s %.1f M\n", "parameters", (double)parameters / 1e6);
     printf("%-18s %lld (%lld sliding)\n", "layers", (long long)c->n_layers,
            (long long)n_sliding(c));
     printf("%-18s hidden %lld, mlp %lld, vocab %lld\n", "sizes", (long long)c->hidden_size,
@@ -133,6 +169,37 @@ static void put_config(json_writer *w, const model *m) {
     mica_json_key(w, "tied");
     mica_json_put_bool(w, c->tied);
     put_text(w, "dtype", mica_dtype_name(c->dtype));
+    mica_json_key(w, "ropes");
+    mica_json_begin_array(w);
+    for (int i = 0; i < c->n_ropes; i++) {
+        mica_json_begin_object(w);
+        put_text(w, "type", c->rope[i].type);
+        mica_json_key(w, "theta");
+        mica_json_put_double(w, c->rope[i].theta);
+        mica_json_end_object(w);
+    }
+    mica_json_end_array(w);
+}
+
+static void put_types(json_writer *w, const weight_store *weights) {
+    type_sum sums[MAX_TYPES];
+    int n = sum_types(weights, sums);
+    uint64_t parameters = n_parameters(weights);
+    mica_json_key(w, "parameters");
+    if (parameters)
+        mica_json_put_u64(w, parameters);
+    else
+        mica_json_put_null(w);
+    mica_json_key(w, "types");
+    mica_json_begin_object(w);
+    for (int i = 0; i < n; i++) {
+        mica_json_key(w, sums[i].type);
+        mica_json_begin_object(w);
+        put_i64(w, "tensors", (int64_t)sums[i].n_tensors);
+        put_i64(w, "bytes", (int64_t)sums[i].n_bytes);
+        mica_json_end_object(w);
+    }
+    mica_json_end_object(w);
 }
 
 static mica_status print_json(const model *m, const inspect_args *a, mica_error *err) {
@@ -140,6 +207,7 @@ static mica_status print_json(const model *m, const inspect_args *a, mica_error 
     mica_json_writer_init(&w, false);
     mica_json_begin_object(&w);
     put_config(&w, m);
+    put_types(&w, mica_model_weights(m));
     if (a->tensors) {
         const weight_store *weights = mica_model_weights(m);
         mica_json_key(&w, "tensors");
