@@ -169,8 +169,6 @@ def is_known(theirs, mine):
 def main():
     build, count, seed = sys.argv[1], int((sys.argv + ["5000"])[2]), int((sys.argv + ["", "1"])[3] or 1)
     program = os.path.join(build, "tests", "text", "template", "template_render")
-    if not os.path.exists(program):
-        program = os.path.join(build, "render")
     templates = [Maker(seed * 1000003 + i).template(i) for i in range(count)]
     lines = "".join(json.dumps({"template": t, "context": CONTEXT}) + "\n" for t in templates)
     done = subprocess.run([program, "--lines", "0"], input=lines.encode(), capture_output=True, check=True)

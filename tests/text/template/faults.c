@@ -1,10 +1,11 @@
-/* faults.c: every allocation made to fail in turn while a template is compiled and rendered. */
+/* faults.c: every allocation made to fail in turn while a template is compiled and rendered, and
+ * while a chat template is tried out and serves requests. */
 #include "cmocka_base.h"
 
 #include <string.h>
 
 #include "fault_alloc.h"
-#include "text/template/template.h"
+#include "text/template/chat.h"
 
 static const char part[] =
     "{%- macro show(x, deep=true) -%}{% if x is mapping %}{% for k, v in x.items() %}{{ k }}:"
@@ -58,7 +59,58 @@ static void each_allocation_may_fail(void **state) {
     mica_arena_deinit(&arena);
 }
 
+static const char chat_source[] =
+    "{{ bos_token }}{% for m in messages %}{{ m.role }}{{ "
+    "m.content|trim }}{% for c in m.tool_calls %}"
+    "{{ c.function.name }}{{ c.function.arguments|tojson }}{% endfor %}</>{% endfor %}";
+static const char conversation[] =
+    "[{\"role\": \"developer\", \"content\": [{\"type\": \"text\", \"text\": \"a\"}]}, {\"role\": "
+    "\"assistant\", \"reasoning\": \"r\", \"tool_calls\": [{\"id\": \"1\", \"function\": "
+    "{\"name\": "
+    "\"f\", \"arguments\": \"{}\"}}]}, {\"role\": \"tool\", \"tool_call_id\": \"1\"}, {\"role\": "
+    "\"assistant\", \"content\": \"abc\"}]";
+
+static mica_status chat(const json_value *messages, const json_value *special, mica_error *err) {
+    chat_template *t = NULL;
+    rendered_text out = {0};
+    chat_request request = {.messages = messages, .continue_final = true};
+    mica_status st =
+        mica_chat_template_from_text(&t, chat_source, sizeof(chat_source) - 1, special, "t", err);
+    if (!st) st = mica_chat_render(t, &request, &out, err);
+    if (!st) assert_string_equal(out.text, "<s>systema</>assistantf{}</>tool</>assistantabc");
+    mica_rendered_text_deinit(&out);
+    mica_chat_template_free(t);
+    return st;
+}
+
+static void each_allocation_of_a_chat_may_fail(void **state) {
+    static const char special_json[] = "{\"bos_token\": \"<s>\"}";
+    mica_arena arena;
+    json_value *messages, *special;
+    mica_error err;
+    (void)state;
+    mica_arena_init(&arena, 0);
+    assert_int_equal(mica_json_parse(&messages, conversation, sizeof(conversation) - 1, "messages",
+                                     false, &arena, &err),
+                     MICA_OK);
+    assert_int_equal(mica_json_parse(&special, special_json, sizeof(special_json) - 1, "special",
+                                     false, &arena, &err),
+                     MICA_OK);
+    long live = fault_alloc_live();
+    fault_alloc_arm(0);
+    assert_int_equal(chat(messages, special, &err), MICA_OK);
+    long n_calls = fault_alloc_calls();
+    for (long i = 1; i <= n_calls; i++) {
+        fault_alloc_arm(i);
+        assert_int_equal(chat(messages, special, &err), MICA_E_NOMEM);
+        assert_int_equal(fault_alloc_live(), live);
+    }
+    fault_alloc_arm(0);
+    mica_arena_deinit(&arena);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_allocation_may_fail)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_allocation_may_fail),
+                                       cmocka_unit_test(each_allocation_of_a_chat_may_fail)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
