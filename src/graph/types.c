@@ -119,6 +119,9 @@ static const char *const op_names[GRAPH_N_OPS] = {
     [OP_ATTENTION_ROWS_GRAD] = "attention_rows_grad",
     [OP_ROPE_GRAD] = "rope_grad",
     [OP_PAD] = "pad",
+    [OP_QUANTIZE_ROWS] = "quantize_rows",
+    [OP_MATMUL_I8] = "matmul_i8",
+    [OP_GLU_MATMUL_I8] = "glu_matmul_i8",
 };
 
 const char *mica_graph_op_name(graph_op op) {

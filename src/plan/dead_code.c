@@ -13,8 +13,8 @@ void mica_plan_dead_code(plan_work *w) {
     memset(w->n_users, 0, n * sizeof(*w->n_users));
     memset(w->live, 0, n * sizeof(*w->live));
     for (int i = 0; i < w->g->n_outputs; i++) {
-        w->live[w->g->outputs[i]] = true;
-        w->n_users[w->g->outputs[i]]++;
+        w->live[w->outputs[i]] = true;
+        w->n_users[w->outputs[i]]++;
     }
     int32_t n_dead = 0;
     for (int32_t id = w->n_nodes - 1; id >= 0; id--) {

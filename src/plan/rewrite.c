@@ -67,7 +67,7 @@ static const rewrite_rule rules[] = {
     {LEVER_GEGLU, match_geglu},
 };
 
-static bool target_takes(const plan_work *w, const graph_node *node) {
+bool mica_plan_target_takes(const plan_work *w, const graph_node *node) {
     plan_step step;
     mica_plan_fill_step(w, node, &step);
     return w->p->target->choose(w->p->target->self, &step, w->p->bound, NULL) == MICA_OK;
@@ -84,7 +84,7 @@ void mica_plan_rewrite(plan_work *w) {
         for (int32_t id = 0; id < w->n_nodes; id++) {
             graph_node fused;
             if (!w->live[id] || !rules[r].match(w, id, &fused)) continue;
-            if (!target_takes(w, &fused)) {
+            if (!mica_plan_target_takes(w, &fused)) {
                 n_refused++;
                 continue;
             }

@@ -108,13 +108,13 @@ mica_status mica_plan_schedule(plan_work *w, mica_error *err) {
     }
     p->n_outputs = w->g->n_outputs;
     for (int i = 0; i < p->n_outputs; i++) {
-        resolve(w, w->g->outputs[i], &p->outputs[i]);
+        resolve(w, w->outputs[i], &p->outputs[i]);
         if (p->outputs[i].space == PLAN_ARENA || p->outputs[i].space == PLAN_INPUT ||
             p->outputs[i].space == PLAN_CONST) {
             continue;
         }
         return mica_fail(err, MICA_E_INVALID, "plan: output %d is a %s; expected a tensor", i,
-                         mica_graph_op_name(w->nodes[w->g->outputs[i]].op));
+                         mica_graph_op_name(w->nodes[w->outputs[i]].op));
     }
     mica_plan_note(w, "schedule: %" PRId32 " steps", n);
     return MICA_OK;

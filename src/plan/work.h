@@ -1,7 +1,8 @@
 /* work.h: what the passes of plan/ share while one graph is compiled; private to this folder.
  *
  * The passes work on a copy of the node array, so that the graph itself stays as it was built.
- * Rewriting replaces a node in place: program order is never disturbed.
+ * Rewriting replaces a node in place, and quantizing inserts nodes: program order is never
+ * disturbed.
  */
 #ifndef MICA_PLAN_WORK_H
 #define MICA_PLAN_WORK_H
@@ -10,8 +11,9 @@
 
 typedef struct plan_work {
     const graph *g;
-    graph_node *nodes; /* the copy */
+    graph_node *nodes; /* the copy, with room for as many again */
     int32_t n_nodes;
+    graph_id outputs[8];
     bool *live;       /* by node */
     int32_t *n_users; /* by node: live nodes that read it; an output counts as one more */
     int32_t *step_of; /* by node: the step that computes it, or -1 */
@@ -27,6 +29,7 @@ void mica_plan_note(plan_work *w, const char *format, ...) MICA_PRINTF(2, 3);
 /* The passes, in order. */
 void mica_plan_dead_code(plan_work *w);
 void mica_plan_rewrite(plan_work *w);
+mica_status mica_plan_quantize(plan_work *w, mica_error *err);
 mica_status mica_plan_schedule(plan_work *w, mica_error *err);
 mica_status mica_plan_memory(plan_work *w, mica_error *err);
 mica_status mica_plan_choose(plan_work *w, mica_error *err);
@@ -38,6 +41,9 @@ void mica_plan_fill_step(const plan_work *w, const graph_node *node, plan_step *
 bool mica_plan_is_step(const graph_node *node);
 /* The node whose memory `id` shows: follows views. */
 graph_id mica_plan_base(const plan_work *w, graph_id id);
+
+/* Whether the target has a kernel for the node. */
+bool mica_plan_target_takes(const plan_work *w, const graph_node *node);
 
 /* Bytes that one step moves. */
 uint64_t mica_plan_step_bytes(const plan_step *step, const int64_t sym[GRAPH_N_SYMS]);

@@ -19,9 +19,11 @@ typedef struct setting {
 } setting;
 
 static const setting settings[] = {
-    {"no levers", {"swiglu=off", "geglu=off"}, 2},
-    {"swiglu", {"swiglu=on", "geglu=off"}, 2},
-    {"geglu", {"swiglu=off", "geglu=on"}, 2},
+    {"no levers", {"swiglu=off", "geglu=off", "int16=off", "int8=off"}, 4},
+    {"swiglu", {"swiglu=on", "geglu=off", "int16=off", "int8=off"}, 4},
+    {"geglu", {"swiglu=off", "geglu=on", "int16=off", "int8=off"}, 4},
+    {"int16", {"swiglu=off", "geglu=off", "int16=on", "int8=off"}, 4},
+    {"int8", {"swiglu=on", "geglu=on", "int16=off", "int8=on"}, 4}, /* gated pairs alone */
     {"defaults", {NULL}, 0},
 };
 enum { N_SETTINGS = sizeof(settings) / sizeof(*settings) };
@@ -32,12 +34,16 @@ static engine *open_fast(const tiny *t, const setting *s) {
     return tiny_open(t->path, &options);
 }
 
-static int n_fused(const engine *e, row_role role) {
+static int n_steps_of(const engine *e, row_role role, graph_op op) {
     const plan *p = mica_engine_plan(e, role);
     int n = 0;
     for (int32_t i = 0; i < p->n_steps; i++)
-        n += p->steps[i].op == OP_GLU_MATMUL;
+        n += p->steps[i].op == op;
     return n;
+}
+
+static int n_fused(const engine *e, row_role role) {
+    return n_steps_of(e, role, OP_GLU_MATMUL) + n_steps_of(e, role, OP_GLU_MATMUL_I8);
 }
 
 /* Prompt and greedy ids: the text that the reference went through. */
@@ -59,7 +65,9 @@ static int n_wrong_gates(const tiny *t) {
     mica_engine_close(e);
     for (int i = 0; i < N_SETTINGS; i++) {
         e = open_fast(t, &settings[i]);
-        bool same_plan = i > 0 && !n_fused(e, ROLE_PROMPT); /* as without levers */
+        /* as without levers */
+        bool same_plan =
+            i > 0 && !n_fused(e, ROLE_PROMPT) && !n_steps_of(e, ROLE_PROMPT, OP_QUANTIZE_ROWS);
         for (int role = 0; role < 2 && !same_plan; role++) {
             char how[64];
             snprintf(how, sizeof(how), "%s, %s rows", settings[i].name,
@@ -88,8 +96,8 @@ static void gates(void **state) {
 static void levers_fire(void **state) {
     (void)state;
     static const char *const names[] = {"llama-bf16", "gemma3-bf16"};
-    static const bool fused[2][N_SETTINGS] = {{false, true, false, true},
-                                              {false, false, true, true}};
+    static const bool fused[2][N_SETTINGS] = {{false, true, false, false, true, true},
+                                              {false, false, true, false, true, true}};
     for (int k = 0; k < 2; k++) {
         int n;
         tiny *t = tiny_load_all(root, names[k], &n);

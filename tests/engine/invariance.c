@@ -121,6 +121,51 @@ static void same_bits(void **state) {
     tiny_free_all(list, n);
 }
 
+/* ---- the fast profile: a role's bits do not depend on rows a step, threads, instruction set ----
+ */
+enum { LONG = 203 };
+
+static void same_bits_fast(void **state) {
+    static const char *const names[] = {"llama-q4-g64", "gemma3-q8-g64-bf16", "gguf-llama-k",
+                                        "llama-nvfp4", "qwen3-q5-g128-f16"};
+    static const int chunks[] = {1, 2, 3, 5, 8, 64, 200};
+    static const char *const masks[] = {"ref", "avx2", "avx512", "avx512vnni", "neon"};
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        int n;
+        tiny *list = tiny_load_all(root, names[i], &n);
+        tiny t = list[0];
+        int32_t ids[LONG];
+        for (int k = 0; k < LONG; k++)
+            ids[k] = (k * 37 + 11) % (int32_t)t.n_vocab;
+        t.ids = ids;
+        t.n_ids = LONG;
+        size_t n_bytes = (size_t)(LONG * t.n_vocab) * sizeof(float);
+        one_case c = {&t, malloc(n_bytes), malloc(n_bytes), n_bytes, false};
+        for (int role = 0; role < 2; role++) {
+            const engine_options plain = {.n_threads = 1, .max_logits = 256, .max_context = 256};
+            engine *e = tiny_open(t.path, &plain);
+            tiny_logits(e, ids, LONG, (row_role)role, c.base);
+            mica_engine_close(e);
+            for (int k = 0; k < 7; k++) {
+                engine_options o = plain;
+                o.chunk = chunks[k];
+                o.max_logits = chunks[k];
+                o.n_threads = 1 + k % 3;
+                expect_same(&c, o, (row_role)role, "chunks of", chunks[k]);
+            }
+            for (int k = 0; k < 5; k++) {
+                engine_options o = plain;
+                o.cpu_mask = masks[k];
+                expect_same(&c, o, (row_role)role, masks[k], k);
+            }
+        }
+        free(c.base);
+        free(c.other);
+        tiny_free_all(list, n);
+    }
+}
+
 /* ---- sequences that share steps ---- */
 typedef struct batch_out {
     float *rows[3]; /* [n_ids, vocab] of each sequence */
@@ -197,6 +242,8 @@ static void shared_steps(void **state) {
 int main(int argc, char **argv) {
     if (argc != 2) return 2;
     root = argv[1];
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits), cmocka_unit_test(shared_steps)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits),
+                                       cmocka_unit_test(same_bits_fast),
+                                       cmocka_unit_test(shared_steps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,8 +20,10 @@ static const char *golden_root, *model_name;
 static char model_path[1024];
 
 static const char *const prompt_names[] = {"prose", "code-py", "cyrillic-greek"};
-static const char *const swiglu[] = {"swiglu=on", "geglu=off"};
-static const char *const geglu[] = {"swiglu=off", "geglu=on"};
+static const char *const swiglu[] = {"swiglu=on", "geglu=off", "int16=off", "int8=off"};
+static const char *const geglu[] = {"swiglu=off", "geglu=on", "int16=off", "int8=off"};
+static const char *const int8[] = {"swiglu=on", "geglu=on", "int16=off", "int8=on"};
+static const char *const int16[] = {"swiglu=off", "geglu=off", "int16=on", "int8=off"};
 
 typedef struct text {
     const char *name;
@@ -123,7 +125,9 @@ static void gates(void **state) {
     }
     bool gelu = !strncmp(mica_model_config(mica_engine_model(e))->arch, "gemma", 5);
     mica_engine_close(e);
-    int n_wrong = n_wrong_gates(texts, gelu ? "geglu" : "swiglu", gelu ? geglu : swiglu, 2);
+    int n_wrong = n_wrong_gates(texts, gelu ? "geglu" : "swiglu", gelu ? geglu : swiglu, 4);
+    n_wrong += n_wrong_gates(texts, "int16", int16, 4);
+    n_wrong += n_wrong_gates(texts, "int8", int8, 4);
     n_wrong += n_wrong_gates(texts, "defaults", NULL, 0);
     for (int k = 0; k < 3; k++)
         free(texts[k].exact);

@@ -68,23 +68,28 @@ static double activation(int act, double x) {
 /* No activation is steeper than 1.13. Its own chain has up to 9 roundings to T, of values up to
  * max(1, |x|), with constants off by one rounding each; |x| beyond 20 is not amplified any more
  * because the tanh is flat there. */
+void check_glu_truth(const check_case *c, double gate, double gate_bound, double up,
+                     double up_bound, double *want, double *bound) {
+    mica_dtype t = c->call.out.dtype;
+    gate_bound += check_rounding(t, fabs(gate) + gate_bound);
+    up_bound += check_rounding(t, fabs(up) + up_bound);
+    double unit = check_rounding(t, 1.0), a = activation(c->attr.glu.act, gate);
+    double steps = fabs(gate) * (1 + fmin(fabs(gate), 20)) * 12 * unit + unit;
+    double a_bound = 1.13 * gate_bound + steps;
+    *want = a * up;
+    *bound = a_bound * (fabs(up) + up_bound) + fabs(a) * up_bound;
+    *bound += check_rounding(t, fabs(*want) + *bound);
+    double largest = t == MICA_F16 ? 65504 : 3.38e38; /* an overflow on the way */
+    if (fmax(2 * fabs(gate) + gate_bound, fabs(up) + up_bound) > largest) *bound = INFINITY;
+}
+
 static void truth_glu(const check_case *c, double *want, double *bound) {
-    const kernel_operand *out = &c->call.out;
-    int64_t n = operand_width(out);
-    for (int64_t e = 0; e < operand_rows(out) * n; e++) {
+    int64_t n = operand_width(&c->call.out);
+    for (int64_t e = 0; e < operand_rows(&c->call.out) * n; e++) {
         double gate_bound, up_bound;
         double gate = dot_in_double(&c->call.src[0], e / n, &c->call.src[1], e % n, &gate_bound);
         double up = dot_in_double(&c->call.src[0], e / n, &c->call.src[2], e % n, &up_bound);
-        gate_bound += check_rounding(out->dtype, fabs(gate) + gate_bound);
-        up_bound += check_rounding(out->dtype, fabs(up) + up_bound);
-        double unit = check_rounding(out->dtype, 1.0), a = activation(c->attr.glu.act, gate);
-        double steps = fabs(gate) * (1 + fmin(fabs(gate), 20)) * 12 * unit + unit;
-        double a_bound = 1.13 * gate_bound + steps;
-        want[e] = a * up;
-        bound[e] = a_bound * (fabs(up) + up_bound) + fabs(a) * up_bound;
-        bound[e] += check_rounding(out->dtype, fabs(want[e]) + bound[e]);
-        double largest = out->dtype == MICA_F16 ? 65504 : 3.38e38; /* an overflow on the way */
-        if (fmax(2 * fabs(gate) + gate_bound, fabs(up) + up_bound) > largest) bound[e] = INFINITY;
+        check_glu_truth(c, gate, gate_bound, up, up_bound, &want[e], &bound[e]);
     }
 }
 

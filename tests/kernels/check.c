@@ -1,7 +1,7 @@
 /* check.c: the kernel check: every variant of every op against the reference, bit for bit, and the
  * reference against double.
  *
- * usage: kernel_check [--seed N] [--filter OP] [--isa ref|avx2|avx512|neon] [--bench]
+ * usage: kernel_check [--seed N] [--filter OP] [--isa ref|avx2|avx512|avx512vnni|neon] [--bench]
  *                     [--digest HEX]
  * Each case runs twice on a variant, with outputs that start as different garbage, scratch full of
  * NaN and the units cut at other places; NaN equals NaN. Exit code 77: the machine lacks the ISA.
@@ -121,6 +121,12 @@ static uint8_t *copy_of(const void *p, size_t n) {
     return copy;
 }
 
+/* Integers are bytes of quantized rows. */
+static double element_at(const kernel_operand *o, int64_t row, int64_t i) {
+    if (mica_dtype_is_float(o->dtype)) return check_at(o, row, i);
+    return ((const uint8_t *)o->data)[operand_row(o, row) + i * operand_step(o)];
+}
+
 static void compare_with_truth(const check_op *op, const check_case *c) {
     const kernel_operand *o = &c->call.out;
     int64_t n = operand_rows(o) * operand_width(o), width = operand_width(o);
@@ -128,7 +134,7 @@ static void compare_with_truth(const check_op *op, const check_case *c) {
     double *want = calloc((size_t)n + 1, sizeof(double)), *bound = calloc((size_t)n + 1, 8);
     op->truth(c, want, bound);
     for (int64_t e = 0; e < n; e++) {
-        double got = check_at(o, e / width, e % width), off = fabs(got - want[e]);
+        double got = element_at(o, e / width, e % width), off = fabs(got - want[e]);
         double largest = o->dtype == MICA_F16 ? 65504 : 3.38e38;
         if (off <= bound[e] || isinf(bound[e]) || fabs(want[e]) + bound[e] > largest) continue;
         char text[160];
@@ -232,6 +238,7 @@ int main(int argc, char **argv) {
     check_ops(&table, check_ops_dense, check_n_ops_dense, &opt);
     check_ops(&table, check_ops_attention, check_n_ops_attention, &opt);
     check_ops(&table, check_ops_layers, check_n_ops_layers, &opt);
+    check_ops(&table, check_ops_i8, check_n_ops_i8, &opt);
     printf("%d runs, %d failed; digest of the reference %016llx\n", n_runs, n_failed,
            (unsigned long long)digest);
     if (opt.digest && opt.digest != digest) {

@@ -77,6 +77,8 @@ extern const check_op check_ops_dense[];
 extern const int check_n_ops_dense;
 extern const check_op check_ops_attention[];
 extern const int check_n_ops_attention;
+extern const check_op check_ops_i8[];
+extern const int check_n_ops_i8;
 extern const check_op check_ops_layers[];
 extern const int check_n_ops_layers;
 
@@ -85,6 +87,10 @@ static inline double check_at(const kernel_operand *o, int64_t row, int64_t i) {
 }
 /* Element i of a weight row in double; *size: |scale * code| + |bias|, which bounds its error. */
 double check_weight_at(const kernel_operand *w, int64_t row, int64_t i, double *size);
+
+/* act(gate) * up and its bound, given how far gate and up may be off before they are rounded. */
+void check_glu_truth(const check_case *c, double gate, double gate_bound, double up,
+                     double up_bound, double *want, double *bound);
 
 /* Half an ulp of T relative to the value, and the least absolute error. */
 double check_rounding(mica_dtype t, double value);

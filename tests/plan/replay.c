@@ -148,11 +148,11 @@ static void test_replay_allocates_nothing(void **state) {
     }
 }
 
-static void test_threads_do_not_matter(void **state) {
-    (void)state;
+static void check_threads(lever_set levers) {
     rig r;
     layer_ids l;
     start(&r, &l);
+    r.levers = levers;
     float *first = NULL;
     int64_t n;
     static const int counts[] = {1, 2, 3, 5};
@@ -169,12 +169,18 @@ static void test_threads_do_not_matter(void **state) {
     rig_deinit(&r);
 }
 
-/* One pass, row by row, and any cut in two give the same logits bit for bit, with one plan. */
-static void test_any_row_count(void **state) {
+static void test_threads_do_not_matter(void **state) {
     (void)state;
+    check_threads(mica_levers_exact());
+    check_threads(mica_levers_fast());
+}
+
+/* One pass, row by row, and any cut in two give the same logits bit for bit, with one plan. */
+static void check_row_counts(lever_set levers) {
     rig r;
     layer_ids l;
     start(&r, &l);
+    r.levers = levers;
     rig_compile(&r);
     rig_run(&r);
     float *whole = rig_keep(&r, 0, NULL);
@@ -197,6 +203,12 @@ static void test_any_row_count(void **state) {
     rig_deinit(&r);
 }
 
+static void test_any_row_count(void **state) {
+    (void)state;
+    check_row_counts(mica_levers_exact());
+    check_row_counts(mica_levers_fast());
+}
+
 /* A prompt chunk may want no logits at all; the cache is written all the same. */
 static void test_no_logits(void **state) {
     (void)state;
@@ -215,7 +227,7 @@ static void test_no_logits(void **state) {
     rig_deinit(&r);
 }
 
-static void test_levers_change_no_bit_in_f32(void **state) {
+static void test_fusing_changes_no_bit_in_f32(void **state) {
     (void)state;
     rig r;
     layer_ids l;
@@ -224,12 +236,32 @@ static void test_levers_change_no_bit_in_f32(void **state) {
     rig_run(&r);
     int64_t n;
     float *plain = rig_keep(&r, 0, &n);
-    r.levers = mica_levers_fast();
+    r.levers.on = 1u << LEVER_SWIGLU | 1u << LEVER_GEGLU;
     rig_compile(&r);
     assert_int_equal(rig_count(r.plan, OP_GLU_MATMUL), 1);
     rig_run(&r);
     rig_assert_same(plain, rig_output(&r, 0, NULL), (size_t)n * sizeof(float));
     rig_deinit(&r);
+}
+
+/* Every input is quantized once: the norm that q, k and v read, what the attention gives, the gated
+ * pair's norm, its result, the head's rows. */
+static void test_matmuls_share_quantized_rows(void **state) {
+    (void)state;
+    static const int expected[4][4] = {
+        {0, 0, 1, 0}, {5, 6, 0, 1}, {2, 1, 0, 1}, {5, 6, 0, 1}}; /* off, int16, int8, both */
+    for (unsigned i = 0; i < 4; i++) {
+        rig r;
+        layer_ids l;
+        start(&r, &l);
+        r.levers.on = 1u << LEVER_SWIGLU | (i & 1u) << LEVER_INT16 | (i >> 1) << LEVER_INT8;
+        rig_compile(&r);
+        assert_int_equal(rig_count(r.plan, OP_QUANTIZE_ROWS), expected[i][0]);
+        assert_int_equal(rig_count(r.plan, OP_MATMUL_I8), expected[i][1]);
+        assert_int_equal(rig_count(r.plan, OP_GLU_MATMUL), expected[i][2]);
+        assert_int_equal(rig_count(r.plan, OP_GLU_MATMUL_I8), expected[i][3]);
+        rig_deinit(&r);
+    }
 }
 
 static void test_bounds_are_checked(void **state) {
@@ -366,7 +398,8 @@ int main(void) {
         cmocka_unit_test(test_threads_do_not_matter),
         cmocka_unit_test(test_any_row_count),
         cmocka_unit_test(test_no_logits),
-        cmocka_unit_test(test_levers_change_no_bit_in_f32),
+        cmocka_unit_test(test_fusing_changes_no_bit_in_f32),
+        cmocka_unit_test(test_matmuls_share_quantized_rows),
         cmocka_unit_test(test_bounds_are_checked),
         cmocka_unit_test(test_unknown_mask),
         cmocka_unit_test(test_every_allocation_may_fail),

@@ -14,6 +14,7 @@ MICA_DECLARE_KERNELS(delta_ref);
 MICA_DECLARE_KERNELS(elementwise_ref);
 MICA_DECLARE_KERNELS(embed_ref);
 MICA_DECLARE_KERNELS(glu_ref);
+MICA_DECLARE_KERNELS(matmul_i8_ref);
 MICA_DECLARE_KERNELS(matmul_ref);
 MICA_DECLARE_KERNELS(moe_ref);
 MICA_DECLARE_KERNELS(norm_ref);
@@ -27,6 +28,7 @@ static const kernel_family ref_families[] = {
     {mica_kernels_elementwise_ref, &mica_n_kernels_elementwise_ref},
     {mica_kernels_embed_ref, &mica_n_kernels_embed_ref},
     {mica_kernels_glu_ref, &mica_n_kernels_glu_ref},
+    {mica_kernels_matmul_i8_ref, &mica_n_kernels_matmul_i8_ref},
     {mica_kernels_matmul_ref, &mica_n_kernels_matmul_ref},
     {mica_kernels_moe_ref, &mica_n_kernels_moe_ref},
     {mica_kernels_norm_ref, &mica_n_kernels_norm_ref},
@@ -44,6 +46,8 @@ static const isa_name names[ISA_N] = {
     [ISA_REF] = {"ref", 1u << ISA_REF},
     [ISA_AVX2] = {"avx2", 1u << ISA_REF | 1u << ISA_AVX2},
     [ISA_AVX512] = {"avx512", 1u << ISA_REF | 1u << ISA_AVX2 | 1u << ISA_AVX512},
+    [ISA_AVX512VNNI] = {"avx512vnni",
+                        1u << ISA_REF | 1u << ISA_AVX2 | 1u << ISA_AVX512 | 1u << ISA_AVX512VNNI},
     [ISA_NEON] = {"neon", 1u << ISA_REF | 1u << ISA_NEON},
 };
 
@@ -82,7 +86,7 @@ mica_status mica_cpu_table_init(cpu_table *table, const char *mask, mica_error *
         if (!allowed)
             return mica_fail(err, MICA_E_INVALID,
                              "MICA_CPU: unknown instruction set \"%s\"; use ref, avx2, avx512, "
-                             "neon, or nothing for the best one",
+                             "avx512vnni, neon, or nothing for the best one",
                              mask);
     }
     fill_table(table, mica_isa_detect() & allowed);

@@ -1,7 +1,7 @@
 /* isa.c: what an x86-64 machine can run, and the kernels for it.
  *
- * avx2 needs AVX2 and F16C; avx512 needs F, BW, DQ and VL as well. The system must save the wider
- * registers: XCR0 says so.
+ * avx2 needs AVX2, FMA, BMI2 and F16C; avx512 needs F, BW, DQ and VL as well, avx512vnni also VNNI
+ * and VBMI. The system must save the wider registers: XCR0 says so.
  */
 #include <cpuid.h>
 
@@ -10,21 +10,25 @@
 MICA_DECLARE_KERNELS(attention_avx2);
 MICA_DECLARE_KERNELS(elementwise_avx2);
 MICA_DECLARE_KERNELS(matmul_avx2);
+MICA_DECLARE_KERNELS(matmul_i8_avx2);
 MICA_DECLARE_KERNELS(norm_avx2);
 MICA_DECLARE_KERNELS(attention_avx512);
 MICA_DECLARE_KERNELS(elementwise_avx512);
 MICA_DECLARE_KERNELS(matmul_avx512);
 MICA_DECLARE_KERNELS(norm_avx512);
+MICA_DECLARE_KERNELS(matmul_i8_avx512vnni);
 
 const kernel_family mica_isa_families[] = {
     {mica_kernels_attention_avx2, &mica_n_kernels_attention_avx2},
     {mica_kernels_elementwise_avx2, &mica_n_kernels_elementwise_avx2},
     {mica_kernels_matmul_avx2, &mica_n_kernels_matmul_avx2},
+    {mica_kernels_matmul_i8_avx2, &mica_n_kernels_matmul_i8_avx2},
     {mica_kernels_norm_avx2, &mica_n_kernels_norm_avx2},
     {mica_kernels_attention_avx512, &mica_n_kernels_attention_avx512},
     {mica_kernels_elementwise_avx512, &mica_n_kernels_elementwise_avx512},
     {mica_kernels_matmul_avx512, &mica_n_kernels_matmul_avx512},
     {mica_kernels_norm_avx512, &mica_n_kernels_norm_avx512},
+    {mica_kernels_matmul_i8_avx512vnni, &mica_n_kernels_matmul_i8_avx512vnni},
 };
 const int mica_n_isa_families = sizeof(mica_isa_families) / sizeof(mica_isa_families[0]);
 
@@ -39,12 +43,15 @@ static uint32_t saved_registers(void) {
 uint32_t mica_isa_detect(void) {
     uint32_t isas = 1u << ISA_REF, a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d)) return isas;
-    bool f16c = HAS(c, 29), avx = HAS(c, 28), osxsave = HAS(c, 27);
-    if (!f16c || !avx || !osxsave || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return isas;
+    bool f16c = HAS(c, 29), avx = HAS(c, 28), osxsave = HAS(c, 27), fma = HAS(c, 12);
+    if (!f16c || !fma || !avx || !osxsave || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return isas;
     uint32_t saved = saved_registers();
-    if (!HAS(b, 5) || (saved & 0x6u) != 0x6u) return isas; /* AVX2; SSE and AVX state */
+    if (!HAS(b, 5) || !HAS(b, 8) || (saved & 0x6u) != 0x6u)
+        return isas; /* AVX2, BMI2; SSE and AVX state */
     isas |= 1u << ISA_AVX2;
     bool avx512 = HAS(b, 16) && HAS(b, 17) && HAS(b, 30) && HAS(b, 31); /* F, DQ, BW, VL */
-    if (avx512 && (saved & 0xE6u) == 0xE6u) isas |= 1u << ISA_AVX512;
+    if (!avx512 || (saved & 0xE6u) != 0xE6u) return isas;
+    isas |= 1u << ISA_AVX512;
+    if (HAS(c, 11) && HAS(c, 1)) isas |= 1u << ISA_AVX512VNNI; /* VNNI, VBMI */
     return isas;
 }

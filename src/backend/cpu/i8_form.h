@@ -1,0 +1,59 @@
+/* i8_form.h: how a weight form is multiplied by quantized rows (graph/rows_i8.h).
+ *
+ * Codes are unsigned bytes: those of an affine form, or small integers looked up in a table plus a
+ * zero point that makes them positive. A block is 32 elements, or 16 where the weight's group is
+ * 16; it has one scale and one bias, and the dot of its codes is an exact integer.
+ */
+#ifndef MICA_BACKEND_CPU_I8_FORM_H
+#define MICA_BACKEND_CPU_I8_FORM_H
+
+#include "backend/cpu/operand.h"
+#include "graph/rows_i8.h"
+
+typedef struct i8_form {
+    int bits;
+    int block;       /* 16 or 32 */
+    int block_shift; /* group = block << block_shift */
+    bool has_bias;
+    bool is_table;
+    bool is_wide;      /* codes above 127 */
+    uint8_t table[16]; /* code -> integer + zero */
+    float unit, zero;  /* table: w = scale * unit * (integer + zero) - scale * unit * zero */
+} i8_form;
+
+static inline const char *i8_declines_weight(const kernel_operand *w) {
+    if (!w->matrix) return "the weight is not quantized";
+    const weight_form *f = &w->matrix->form;
+    if (f->kind == WEIGHT_DENSE) return "the weight is dense";
+    if (f->kind == WEIGHT_TABLE && f->table == TABLE_E4M3)
+        return "an e4m3 code is no small integer";
+    if (f->scale == SCALE_TWO_LEVEL && f->group != 16 && f->group != 32)
+        return "two-level scales for groups other than 16 or 32";
+    return NULL;
+}
+
+static inline const char *i8_declines(const kernel_call *call) {
+    const char *why = i8_declines_weight(&call->src[1]);
+    return why || call->op != OP_GLU_MATMUL_I8 ? why : i8_declines_weight(&call->src[2]);
+}
+
+static inline i8_form i8_form_of(const weight_form *f) {
+    i8_form r = {.bits = f->bits, .unit = 1.0f};
+    r.block = f->group == 16 ? 16 : 32;
+    while (r.block << r.block_shift < f->group)
+        r.block_shift++;
+    r.is_table = f->kind == WEIGHT_TABLE;
+    r.has_bias = r.is_table || f->bias != BIAS_NONE;
+    r.is_wide = f->bits == 8;
+    if (!r.is_table) return r;
+    bool e2m1 = f->table == TABLE_E2M1; /* halves: 0, 0.5 ... 6 */
+    r.unit = e2m1 ? 0.5f : 1.0f;
+    r.zero = e2m1 ? 12.0f : 127.0f;
+    r.is_wide = !e2m1;
+    for (int i = 0; i < 16; i++)
+        r.table[i] =
+            (uint8_t)(e2m1 ? 2.0f * mica_table_e2m1[i] + 12.0f : mica_table_iq4nl[i] + 127.0f);
+    return r;
+}
+
+#endif

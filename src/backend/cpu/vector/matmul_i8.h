@@ -1,0 +1,315 @@
+/* matmul_i8.h: matmuls over rows quantized to int8, once for every ISA; the sums of
+ * ref/matmul_i8.c.
+ *
+ * Unit: I8_UNIT_OUTS outputs, which are the lanes. Their codes are unpacked into a tile in which
+ * four consecutive codes of 16 outputs lie side by side, their scales and biases turned so that
+ * those of a block do too; then rows of x go past the tile, a few at a time, four codes of x being
+ * broadcast. Integer dots are exact and each output has one sum, so neither the number of rows nor
+ * the order inside a block changes a bit. Include an i8 header first.
+ */
+#ifndef MICA_BACKEND_CPU_VECTOR_MATMUL_I8_H
+#define MICA_BACKEND_CPU_VECTOR_MATMUL_I8_H
+
+#include "backend/cpu/vector/activate.h"
+#include "backend/cpu/vector/weight_rows.h"
+
+#define I8_UNIT_OUTS (16 * I8_TILE_VECS)
+
+/* The scratch of one thread for one weight. */
+typedef struct i8_weight {
+    const weight_matrix *matrix;
+    i8_form form;
+    row_source source;
+    int64_t n_blocks;
+    float *row_scales, *row_biases; /* of one row, by group */
+    float *scales, *biases;         /* [n_blocks][I8_UNIT_OUTS] */
+    float *sums;                    /* [I8_TILE_ROWS][I8_UNIT_OUTS] */
+    uint8_t *tile;                  /* [n_in / 4][I8_UNIT_OUTS][4] */
+} i8_weight;
+
+/* Constants wherever a tile is multiplied. */
+typedef struct i8_way {
+    int n_x; /* 1 or I8_TILE_ROWS */
+    int block;
+    bool is_wide, is_fine;
+} i8_way;
+
+typedef struct i8_space {
+    int n_weights;
+    bool is_fine;
+    i8_weight w[2];
+} i8_space;
+
+static inline int i8_n_weights(const kernel_call *call) {
+    return call->op == OP_GLU_MATMUL_I8 ? 2 : 1;
+}
+
+static inline int64_t i8_n_units(const kernel_call *call) {
+    return (operand_width(&call->out) + I8_UNIT_OUTS - 1) / I8_UNIT_OUTS;
+}
+
+/* Floats of scratch; with w, its members point into memory at `at`. */
+static inline int64_t i8_weight_init(i8_weight *w, const kernel_operand *o, float *at) {
+    const weight_matrix *m = o->matrix;
+    i8_form f = i8_form_of(&m->form);
+    int64_t n_blocks = m->n_in / f.block, n_groups = padded(m->n_in / m->form.group);
+    int64_t n_tile = rows_i8_padded(m->n_in) / 4 * I8_UNIT_OUTS;
+    if (w) {
+        *w = (i8_weight){.matrix = m, .form = f, .n_blocks = n_blocks};
+        w->tile = (uint8_t *)at;
+        w->scales = at + n_tile;
+        w->biases = w->scales + n_blocks * I8_UNIT_OUTS;
+        w->sums = w->biases + n_blocks * I8_UNIT_OUTS;
+        w->row_scales = w->sums + I8_TILE_ROWS * I8_UNIT_OUTS;
+        w->row_biases = w->row_scales + n_groups;
+        row_source_init(&w->source, o, m->n_in, w->row_biases + n_groups);
+    }
+    return n_tile + (2 * n_blocks + I8_TILE_ROWS) * I8_UNIT_OUTS + 2 * n_groups +
+           padded(row_source_scratch(o, m->n_in));
+}
+
+static inline size_t i8_scratch(const kernel_call *call) {
+    int64_t n = 0;
+    for (int i = 0; i < i8_n_weights(call); i++)
+        n += i8_weight_init(NULL, &call->src[1 + i], NULL);
+    return (size_t)n * sizeof(float);
+}
+
+/* Scales and biases of one output, as lane `lane` of each block. */
+static inline void i8_open_scales(i8_weight *w, int64_t row, int lane) {
+    const i8_form *f = &w->form;
+    expand_scales(&w->source, row, w->row_scales, w->row_biases);
+    float *scales = w->scales + lane, *biases = w->biases + lane;
+    for (int64_t b = 0; b < w->n_blocks; b++) {
+        float s = w->row_scales[b >> f->block_shift] * f->unit;
+        scales[b * I8_UNIT_OUTS] = s;
+        if (f->is_table) biases[b * I8_UNIT_OUTS] = -(f->zero * s);
+    }
+    if (f->is_table || !f->has_bias) return;
+    for (int64_t b = 0; b < w->n_blocks; b++)
+        biases[b * I8_UNIT_OUTS] = w->row_biases[b >> f->block_shift];
+}
+
+/* Outputs past the last repeat it. */
+static inline void i8_open_unit(i8_weight *w, int64_t o, int64_t n_outs) {
+    const weight_matrix *m = w->matrix;
+    for (int v = 0; v < I8_TILE_VECS; v++) {
+        const uint8_t *rows[16];
+        for (int j = 0; j < 16; j++) {
+            int64_t row = o + (16 * v + j < n_outs ? 16 * v + j : n_outs - 1);
+            rows[j] = m->codes + (size_t)row * m->row_bytes;
+            i8_open_scales(w, row, 16 * v + j);
+        }
+        i8_unpack(&w->form, rows, (int64_t)m->row_bytes, w->tile + 64 * v);
+    }
+}
+
+/* dots += codes * x for the rows at x + off, four codes at a time. */
+ALWAYS_INLINE void i8_dots(v16i dots[I8_TILE_ROWS][I8_TILE_VECS], const uint8_t *tile,
+                           const uint8_t *const *x, int64_t off, const i8_way *way) {
+#pragma GCC unroll 8
+    for (int k = 0; k < way->block; k += 4) {
+        v16i codes[I8_TILE_VECS];
+#pragma GCC unroll 4
+        for (int v = 0; v < I8_TILE_VECS; v++)
+            codes[v] = i8_load(tile + k * I8_UNIT_OUTS + 64 * v);
+#pragma GCC unroll 4
+        for (int i = 0; i < way->n_x; i++) {
+            uint32_t word;
+            memcpy(&word, x[i] + off + k, 4);
+            v16i xs = v16i_set(word);
+#pragma GCC unroll 4
+            for (int v = 0; v < I8_TILE_VECS; v++)
+                dots[i][v] = i8_dot(dots[i][v], codes[v], xs, way->is_wide);
+        }
+    }
+}
+
+ALWAYS_INLINE void i8_clear(v16i dots[I8_TILE_ROWS][I8_TILE_VECS], const i8_way *way) {
+#pragma GCC unroll 4
+    for (int i = 0; i < way->n_x; i++)
+#pragma GCC unroll 4
+        for (int v = 0; v < I8_TILE_VECS; v++)
+            dots[i][v] = v16i_set(0);
+}
+
+/* n_x rows of x times the unit's outputs. */
+ALWAYS_INLINE void i8_tile(const i8_weight *w, const uint8_t *const *x, const i8_way *way) {
+    const int n_x = way->n_x, block = way->block;
+    v16 sums[I8_TILE_ROWS][I8_TILE_VECS];
+    const float *x_scales[I8_TILE_ROWS], *x_sums[I8_TILE_ROWS];
+    int64_t n = w->matrix->n_in;
+    for (int i = 0; i < n_x; i++) {
+        x_scales[i] = (const float *)(const void *)(x[i] + rows_i8_scales(n));
+        x_sums[i] = (const float *)(const void *)(x[i] + (block == 32 ? rows_i8_sums(n)
+                                                                      : rows_i8_halves(n)));
+#pragma GCC unroll 4
+        for (int v = 0; v < I8_TILE_VECS; v++)
+            sums[i][v] = v16_zero();
+    }
+    for (int64_t b = 0; b < w->n_blocks; b++) {
+        v16i dots[I8_TILE_ROWS][I8_TILE_VECS];
+        const uint8_t *tile = w->tile + b * block * I8_UNIT_OUTS;
+        i8_clear(dots, way);
+        i8_dots(dots, tile, x, b * block, way);
+        if (way->is_fine) {
+#pragma GCC unroll 4
+            for (int i = 0; i < n_x; i++)
+#pragma GCC unroll 4
+                for (int v = 0; v < I8_TILE_VECS; v++)
+                    dots[i][v] = i8_times_254(dots[i][v]);
+            i8_dots(dots, tile, x, rows_i8_rest(n) + b * block, way);
+        }
+        const float *scales = w->scales + b * I8_UNIT_OUTS, *biases = w->biases + b * I8_UNIT_OUTS;
+#pragma GCC unroll 4
+        for (int v = 0; v < I8_TILE_VECS; v++) {
+            v16 scale = v16_load(scales + 16 * v);
+#pragma GCC unroll 4
+            for (int i = 0; i < n_x; i++) {
+                v16 s = v16_mul(scale, v16_set(x_scales[i][b * block / ROWS_I8_GROUP]));
+                v16 sum = sums[i][v];
+                if (w->form.has_bias)
+                    sum = i8_fma(v16_load(biases + 16 * v), v16_set(x_sums[i][b]), sum);
+                sums[i][v] = i8_fma(s, v16_of_int(dots[i][v]), sum);
+            }
+        }
+    }
+    for (int i = 0; i < n_x; i++)
+#pragma GCC unroll 4
+        for (int v = 0; v < I8_TILE_VECS; v++)
+            v16_store(w->sums + i * I8_UNIT_OUTS + 16 * v, sums[i][v]);
+}
+
+ALWAYS_INLINE void i8_tile_rows(const i8_weight *w, const uint8_t *const *x, int n_x, int block,
+                                bool is_wide, bool is_fine) {
+    if (n_x == 1)
+        i8_tile(w, x, &(const i8_way){1, block, is_wide, is_fine});
+    else
+        i8_tile(w, x, &(const i8_way){I8_TILE_ROWS, block, is_wide, is_fine});
+}
+
+ALWAYS_INLINE void i8_tile_forms(const i8_weight *w, const uint8_t *const *x, int n_x,
+                                 bool is_fine) {
+    if (w->form.block == 32 && !(I8_WIDE_DIFFERS && w->form.is_wide))
+        i8_tile_rows(w, x, n_x, 32, false, is_fine);
+    else if (w->form.block == 32)
+        i8_tile_rows(w, x, n_x, 32, true, is_fine);
+    else if (!(I8_WIDE_DIFFERS && w->form.is_wide))
+        i8_tile_rows(w, x, n_x, 16, false, is_fine);
+    else
+        i8_tile_rows(w, x, n_x, 16, true, is_fine);
+}
+
+static inline void i8_multiply(const i8_weight *w, const uint8_t *const *x, int n_x, bool is_fine) {
+    if (is_fine)
+        i8_tile_forms(w, x, n_x, true);
+    else
+        i8_tile_forms(w, x, n_x, false);
+}
+
+/* Rounds and stores the sums of rows [r, r + n) for outputs [o, o + n_outs). */
+static inline void i8_store(const kernel_call *call, const i8_space *s, int64_t r, int n, int64_t o,
+                            int64_t n_outs) {
+    const kernel_operand *out = &call->out;
+    for (int i = 0; i < n; i++)
+        for (int64_t first = 0; first < n_outs; first += 16) {
+            v16 y = v16_load(s->w[0].sums + i * I8_UNIT_OUTS + first);
+            if (s->n_weights == 2) {
+                v16 gate = v16_round_to(y, out->dtype);
+                v16 up = v16_load(s->w[1].sums + i * I8_UNIT_OUTS + first);
+                y = v16_mul(v16_glu(call->attr->glu.act, gate, out->dtype),
+                            v16_round_to(up, out->dtype));
+            }
+            void *p = at_mut(out->data, out->dtype, operand_row(out, r + i) + o + first);
+            if (n_outs - first >= 16)
+                v16_store_as(p, out->dtype, y);
+            else
+                v16_store_part(p, out->dtype, n_outs - first, y);
+        }
+}
+
+static inline void i8_unit(const kernel_call *call, i8_space *s, int64_t o, int64_t n_outs) {
+    const kernel_operand *src = &call->src[0];
+    int64_t n_rows = operand_rows(&call->out);
+    for (int i = 0; i < s->n_weights; i++)
+        i8_open_unit(&s->w[i], o, n_outs);
+    for (int64_t r = 0; r < n_rows; r += I8_TILE_ROWS) {
+        int n = n_rows - r < I8_TILE_ROWS ? (int)(n_rows - r) : I8_TILE_ROWS;
+        const uint8_t *x[I8_TILE_ROWS];
+        for (int i = 0; i < I8_TILE_ROWS; i++) /* rows past the last repeat it */
+            x[i] = (const uint8_t *)src->data + operand_row(src, r + (i < n ? i : n - 1));
+        for (int i = 0; i < s->n_weights; i++)
+            i8_multiply(&s->w[i], x, n, s->is_fine);
+        i8_store(call, s, r, n, o, n_outs);
+    }
+}
+
+static inline void i8_run(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+    int64_t n_out = operand_width(&call->out);
+    i8_space s = {.n_weights = i8_n_weights(call)};
+    s.is_fine = rows_i8_is_fine(operand_width(&call->src[0]), call->src[1].matrix->n_in);
+    float *next = scratch;
+    if (operand_rows(&call->out) == 0) return;
+    for (int i = 0; i < s.n_weights; i++)
+        next += i8_weight_init(&s.w[i], &call->src[1 + i], next);
+    for (int64_t u = begin; u < end; u++) {
+        int64_t o = u * I8_UNIT_OUTS, left = n_out - o;
+        i8_unit(call, &s, o, left < I8_UNIT_OUTS ? left : I8_UNIT_OUTS);
+    }
+}
+
+/* ---- quantize_rows; unit: one row ---- */
+
+static inline const char *i8_declines_rows(const kernel_call *call) {
+    return is_dense_row(&call->src[0]) ? NULL : "the elements of a row do not lie side by side";
+}
+
+static inline size_t i8_scratch_row(const kernel_call *call) {
+    return sizeof(float) * (size_t)rows_i8_padded(operand_width(&call->src[0]));
+}
+
+static inline void i8_put(uint8_t *p, int64_t i, float x) { memcpy(p + 4 * i, &x, 4); }
+
+/* The codes of 32 elements; their scale. */
+static inline float i8_quantize_group(const float *x, uint8_t *codes, uint8_t *rest, int sums[2]) {
+    uint32_t most = i8_largest_bits(x);
+    float largest = mica_bits_f32(most);
+    if (most < 0x7F800000u && largest > ROWS_I8_LEAST) {
+        i8_round_group(x, 127.0f / largest, codes, rest, sums);
+        return largest / (rest ? 127.0f * (float)ROWS_I8_FINE : 127.0f);
+    }
+    memset(codes, 0, ROWS_I8_GROUP);
+    if (rest) memset(rest, 0, ROWS_I8_GROUP);
+    return most < 0x7F800000u ? 0.0f : mica_bits_f32(0x7FC00000u);
+}
+
+/* x has room for padded(n) rounded up to 128; what lies behind n is zero. */
+static inline void i8_quantize_row(const float *x, int64_t n, bool fine, uint8_t *row) {
+    for (int64_t g = 0; g * ROWS_I8_GROUP < rows_i8_padded(n); g++) {
+        int64_t first = g * ROWS_I8_GROUP;
+        int sums[2] = {0, 0};
+        float scale = i8_quantize_group(x + first, row + first,
+                                        fine ? row + rows_i8_rest(n) + first : NULL, sums);
+        i8_put(row + rows_i8_scales(n), g, scale);
+        i8_put(row + rows_i8_sums(n), g, scale * (float)(sums[0] + sums[1]));
+        i8_put(row + rows_i8_halves(n), 2 * g, scale * (float)sums[0]);
+        i8_put(row + rows_i8_halves(n), 2 * g + 1, scale * (float)sums[1]);
+    }
+}
+
+static inline void i8_run_quantize(const kernel_call *call, int64_t begin, int64_t end,
+                                   void *scratch) {
+    const kernel_operand *x = &call->src[0], *out = &call->out;
+    int64_t n = operand_width(x);
+    bool fine = rows_i8_is_fine(operand_width(out), n);
+    float *wide = scratch;
+    for (int64_t r = begin; r < end; r++) {
+        uint8_t *row = (uint8_t *)out->data + operand_row(out, r);
+        widen(at(x->data, x->dtype, operand_row(x, r)), x->dtype, n, wide);
+        for (int64_t i = padded(n); i < rows_i8_padded(n); i++)
+            wide[i] = 0.0f;
+        i8_quantize_row(wide, n, fine, row);
+    }
+}
+
+#endif

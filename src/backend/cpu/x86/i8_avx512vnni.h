@@ -1,0 +1,133 @@
+/* i8_avx512vnni.h: bytes times bytes with AVX-512 VNNI, unpacking with VBMI; what
+ * vector/matmul_i8.h is written in. i8_avx2.h has the same operations.
+ */
+#ifndef MICA_BACKEND_CPU_X86_I8_AVX512VNNI_H
+#define MICA_BACKEND_CPU_X86_I8_AVX512VNNI_H
+
+#include "backend/cpu/x86/v16_avx512.h"
+
+#include "backend/cpu/i8_form.h"
+
+/* 4 x 2 dots and as many sums: 16 of 32 registers. */
+#define I8_TILE_ROWS 4
+#define I8_TILE_VECS 2
+#define I8_WIDE_DIFFERS 0
+
+static inline v16i i8_load(const uint8_t *p) { return _mm512_loadu_si512(p); }
+static inline v16i i8_dot(v16i acc, v16i codes, v16i x, bool is_wide) {
+    (void)is_wide;
+    return _mm512_dpbusd_epi32(acc, codes, x);
+}
+static inline v16i i8_times_254(v16i a) {
+    return _mm512_sub_epi32(_mm512_slli_epi32(a, 8), _mm512_slli_epi32(a, 1));
+}
+static inline v16 i8_fma(v16 a, v16 b, v16 c) { return _mm512_fmadd_ps(a, b, c); }
+
+/* ---- unpacking: eight codes are `bits` bytes; they go to eight bytes, are shifted, masked ---- */
+typedef struct i8_unpacker {
+    __m512i place, shift, mask, table;
+    bool is_table;
+} i8_unpacker;
+
+static inline i8_unpacker i8_unpacker_init(const i8_form *f) {
+    uint8_t place[64], shift[64];
+    for (int i = 0; i < 64; i++) {
+        int octet = i / 8, byte = i % 8;
+        place[i] = (uint8_t)(octet * f->bits + (byte < f->bits ? byte : 0));
+        shift[i] = (uint8_t)(byte * f->bits);
+    }
+    i8_unpacker u = {_mm512_loadu_si512(place), _mm512_loadu_si512(shift),
+                     _mm512_set1_epi8((char)((1 << f->bits) - 1)),
+                     _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)f->table)),
+                     f->is_table};
+    return u;
+}
+
+/* 64 codes in order; those behind n_bytes are code 0. */
+static inline __m512i i8_codes_64(const i8_unpacker *u, int bits, const uint8_t *p,
+                                  int64_t n_bytes) {
+    int n = n_bytes < 8 * bits ? (int)n_bytes : 8 * bits;
+    __mmask64 m = n <= 0 ? 0 : UINT64_MAX >> (64 - n);
+    __m512i bytes = _mm512_maskz_loadu_epi8(m, p);
+    bytes = _mm512_permutexvar_epi8(u->place, bytes);
+    bytes = _mm512_and_si512(_mm512_multishift_epi64_epi8(u->shift, bytes), u->mask);
+    return u->is_table ? _mm512_shuffle_epi8(u->table, bytes) : bytes;
+}
+
+/* r[i] lane j becomes r[j] lane i. */
+static inline __attribute__((always_inline)) void i8_turn(__m512i r[16]) {
+    __m512i t[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; i += 4) {
+        r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+        r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+        r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+        r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+    }
+    /* r[4q + i] part p holds lanes 4p + i of rows 4q .. 4q+3 */
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        __m512i a = _mm512_shuffle_i32x4(r[i], r[4 + i], 0x88);
+        __m512i b = _mm512_shuffle_i32x4(r[i], r[4 + i], 0xDD);
+        __m512i c = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88);
+        __m512i d = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xDD);
+        t[i] = _mm512_shuffle_i32x4(a, c, 0x88);
+        t[8 + i] = _mm512_shuffle_i32x4(a, c, 0xDD);
+        t[4 + i] = _mm512_shuffle_i32x4(b, d, 0x88);
+        t[12 + i] = _mm512_shuffle_i32x4(b, d, 0xDD);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++)
+        r[i] = t[i];
+}
+
+/* Codes of 16 weight rows of n_bytes each: four of each row side by side, in 64 bytes at every
+ * 64 * I8_TILE_VECS bytes of the tile. */
+static inline void i8_unpack(const i8_form *f, const uint8_t *const rows[16], int64_t n_bytes,
+                             uint8_t *tile) {
+    const i8_unpacker u = i8_unpacker_init(f);
+    for (int64_t off = 0; off < n_bytes; off += 8 * f->bits) {
+        __m512i r[16];
+#pragma GCC unroll 16
+        for (int j = 0; j < 16; j++)
+            r[j] = i8_codes_64(&u, f->bits, rows[j] + off, n_bytes - off);
+        i8_turn(r);
+#pragma GCC unroll 16
+        for (int k = 0; k < 16; k++)
+            _mm512_storeu_si512(tile + k * 64 * I8_TILE_VECS, r[k]);
+        tile += 16 * 64 * I8_TILE_VECS;
+    }
+}
+
+/* ---- quantizing 32 floats ---- */
+static inline uint32_t i8_largest_bits(const float *x) {
+    __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF);
+    __m512i a = _mm512_and_si512(_mm512_loadu_si512(x), magnitude);
+    __m512i b = _mm512_and_si512(_mm512_loadu_si512(x + 16), magnitude);
+    return _mm512_reduce_max_epu32(_mm512_max_epu32(a, b));
+}
+
+/* rest NULL: codes of one byte. */
+static inline void i8_round_group(const float *x, float inverse, uint8_t *codes, uint8_t *rest,
+                                  int sums[2]) {
+    for (int i = 0; i < 2; i++) {
+        __m512 scaled = _mm512_mul_ps(_mm512_loadu_ps(x + 16 * i), _mm512_set1_ps(inverse));
+        __m512i q = _mm512_cvtps_epi32(scaled);
+        _mm_storeu_si128((__m128i *)(codes + 16 * i), _mm512_cvtepi32_epi8(q));
+        if (rest) {
+            __m512 left = _mm512_sub_ps(scaled, _mm512_cvtepi32_ps(q));
+            left = _mm512_mul_ps(left, _mm512_set1_ps((float)ROWS_I8_FINE));
+            __m512i fine = _mm512_cvtps_epi32(left);
+            _mm_storeu_si128((__m128i *)(rest + 16 * i), _mm512_cvtepi32_epi8(fine));
+            q = _mm512_add_epi32(i8_times_254(q), fine);
+        }
+        sums[i] = _mm512_reduce_add_epi32(q);
+    }
+}
+
+#endif

@@ -1,0 +1,17 @@
+/* matmul_i8_avx512vnni.c: matmuls over rows quantized to int8; see vector/matmul_i8.h.
+ * Profile: fast (lever int8), the bits of ref/matmul_i8.c.
+ */
+#include "backend/cpu/x86/i8_avx512vnni.h"
+
+#include "backend/cpu/vector/matmul_i8.h"
+
+MICA_DECLARE_KERNELS(matmul_i8_avx512vnni);
+const cpu_kernel mica_kernels_matmul_i8_avx512vnni[] = {
+    {"quantize_rows_avx512vnni", OP_QUANTIZE_ROWS, ISA_AVX512VNNI, i8_declines_rows, n_units_rows,
+     i8_run_quantize, i8_scratch_row},
+    {"matmul_i8_avx512vnni", OP_MATMUL_I8, ISA_AVX512VNNI, i8_declines, i8_n_units, i8_run,
+     i8_scratch},
+    {"glu_matmul_i8_avx512vnni", OP_GLU_MATMUL_I8, ISA_AVX512VNNI, i8_declines, i8_n_units, i8_run,
+     i8_scratch},
+};
+const int mica_n_kernels_matmul_i8_avx512vnni = 3;

@@ -1,0 +1,141 @@
+/* quantize.c: the levers int16 and int8: matmuls over quantized weights read rows that were
+ * quantized to two bytes or one, once for each tensor and for all matmuls that read it.
+ *
+ * One byte does not pass the gates everywhere: it serves gated pairs and what reads an attention's
+ * output, which were measured to stand it (docs/performance.md); all others read fine rows.
+ *
+ * A quantize_rows node is inserted before the first matmul that wants it. So all nodes are numbered
+ * anew, in the same order. A matmul for which the target has no such kernel stays as it is.
+ */
+#include "plan/work.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "graph/rows_i8.h"
+
+/* The copy of the nodes while it is renumbered. */
+typedef struct renumbering {
+    plan_work *w;
+    graph_node *nodes;
+    int32_t n;
+    graph_id *new_id;          /* by old node */
+    graph_id *quantized_of[2]; /* by old node: new id of its rows, coarse and fine, or GRAPH_NONE */
+    bool *live;
+} renumbering;
+
+static graph_id append(renumbering *r, const graph_node *node, bool live) {
+    r->nodes[r->n] = *node;
+    r->live[r->n] = live;
+    return r->n++;
+}
+
+/* Whether one byte is enough. */
+static bool is_coarse(const plan_work *w, const graph_node *matmul) {
+    if (!mica_lever_on(w->options->levers, LEVER_INT8)) return false;
+    return matmul->op == OP_GLU_MATMUL ||
+           w->nodes[mica_plan_base(w, matmul->src[0])].op == OP_ATTENTION;
+}
+
+/* The quantized form of a matmul, its first source still being x. */
+static bool as_quantized(const plan_work *w, const graph_node *node, bool *fine, graph_node *out) {
+    if (node->op != OP_MATMUL && node->op != OP_GLU_MATMUL) return false;
+    *fine = !is_coarse(w, node);
+    if (*fine && !mica_lever_on(w->options->levers, LEVER_INT16)) return false;
+    const graph_type *x = &w->nodes[node->src[0]].type;
+    if (x->n_dims != 2 || !mica_dtype_is_float(x->dtype)) return false;
+    *out = *node;
+    out->op = node->op == OP_MATMUL ? OP_MATMUL_I8 : OP_GLU_MATMUL_I8;
+    return mica_plan_target_takes(w, out);
+}
+
+static graph_node quantize_node(const plan_work *w, graph_id x, bool fine) {
+    graph_node node = {.op = OP_QUANTIZE_ROWS, .n_src = 1, .name = w->nodes[x].name};
+    const graph_type *t = &w->nodes[x].type;
+    for (int i = 0; i < GRAPH_MAX_SRC; i++)
+        node.src[i] = GRAPH_NONE;
+    node.src[0] = x;
+    int64_t n_bytes = rows_i8_bytes(t->dim[1].n + t->dim[1].add, fine);
+    node.type = (graph_type){.dtype = MICA_U8, .n_dims = 2};
+    node.type.dim[0] = t->dim[0];
+    node.type.dim[1] = mica_dim(n_bytes);
+    node.type.stride[0] = n_bytes;
+    node.type.stride[1] = 1;
+    return node;
+}
+
+static void renumber(const renumbering *r, graph_node *node) {
+    for (int i = 0; i < node->n_src; i++)
+        if (node->src[i] != GRAPH_NONE) node->src[i] = r->new_id[node->src[i]];
+}
+
+/* The new node that quantizes x. */
+static graph_id quantized(renumbering *r, graph_id x, bool fine) {
+    graph_id *id = &r->quantized_of[fine][x];
+    if (*id == GRAPH_NONE) {
+        graph_node node = quantize_node(r->w, x, fine);
+        renumber(r, &node);
+        *id = append(r, &node, true);
+    }
+    return *id;
+}
+
+/* New ids of all old nodes; the number of matmuls that were changed. */
+static int32_t insert_all(renumbering *r) {
+    const plan_work *w = r->w;
+    int32_t n_changed = 0;
+    for (graph_id id = 0; id < w->n_nodes; id++) {
+        graph_node node = w->nodes[id], matmul;
+        graph_id rows = GRAPH_NONE;
+        bool fine;
+        if (w->live[id] && as_quantized(w, &node, &fine, &matmul)) {
+            rows = quantized(r, node.src[0], fine);
+            node = matmul;
+            n_changed++;
+        }
+        renumber(r, &node);
+        if (rows != GRAPH_NONE) node.src[0] = rows;
+        r->new_id[id] = append(r, &node, w->live[id]);
+    }
+    return n_changed;
+}
+
+static mica_status begin(renumbering *r, mica_error *err) {
+    size_t n = (size_t)r->w->n_nodes + 1;
+    r->nodes = mica_calloc(2 * n, sizeof(*r->nodes));
+    r->live = mica_calloc(2 * n, sizeof(*r->live));
+    r->new_id = mica_calloc(3 * n, sizeof(*r->new_id));
+    if (!r->nodes || !r->live || !r->new_id)
+        return mica_fail(err, MICA_E_NOMEM, "plan: out of memory");
+    for (int fine = 0; fine < 2; fine++)
+        r->quantized_of[fine] = r->new_id + (size_t)(1 + fine) * n;
+    for (size_t i = n; i < 3 * n; i++)
+        r->new_id[i] = GRAPH_NONE;
+    return MICA_OK;
+}
+
+mica_status mica_plan_quantize(plan_work *w, mica_error *err) {
+    bool int16 = mica_lever_on(w->options->levers, LEVER_INT16);
+    bool int8 = mica_lever_on(w->options->levers, LEVER_INT8);
+    if (!int16 && !int8) {
+        mica_plan_note(w, "quantize: off");
+        return MICA_OK;
+    }
+    renumbering r = {.w = w};
+    mica_status st = begin(&r, err);
+    if (st) goto out;
+    int32_t n_changed = insert_all(&r);
+    memcpy(w->nodes, r.nodes, (size_t)r.n * sizeof(*r.nodes));
+    memcpy(w->live, r.live, (size_t)r.n * sizeof(*r.live));
+    for (int i = 0; i < w->g->n_outputs; i++)
+        w->outputs[i] = r.new_id[w->outputs[i]];
+    mica_plan_note(w, "quantize%s%s: %" PRId32 " matmuls read %" PRId32 " quantized tensors",
+                   int16 ? " int16" : "", int8 ? " int8" : "", n_changed, r.n - w->n_nodes);
+    w->n_nodes = r.n;
+    mica_plan_dead_code(w);
+out:
+    mica_free(r.nodes);
+    mica_free(r.live);
+    mica_free(r.new_id);
+    return st;
+}

@@ -1,0 +1,194 @@
+/* cases_i8.c: random calls of the ops over rows quantized to int8, and what they should give in
+ * double from the codes and scales alone.
+ */
+#include <math.h>
+
+#include "check.h"
+
+#include "graph/rows_i8.h"
+
+static int64_t some_rows(check_case *c) {
+    static const int64_t rows[] = {0, 1, 1, 1, 2, 3, 4, 5, 7, 8, 9, 33};
+    return rows[check_below(&c->rng, 12)];
+}
+
+static int64_t some_width(check_case *c) {
+    static const int64_t widths[] = {16, 32, 48, 64, 96, 128, 160, 256, 320, 576, 1024};
+    return check_below(&c->rng, 3) ? widths[check_below(&c->rng, 11)]
+                                   : check_between(&c->rng, 1, 700);
+}
+
+static void make_quantize(check_case *c) {
+    int64_t x[2] = {some_rows(c), some_width(c)}, out[2] = {x[0], 0};
+    out[1] = rows_i8_bytes(x[1], check_below(&c->rng, 2));
+    c->specials = check_below(&c->rng, 3) == 0;
+    check_operand(c, 0, check_float_dtype(c), 2, x);
+    check_output(c, MICA_U8, 2, out);
+}
+
+/* What counts as code i of a row. */
+static double code_at(const uint8_t *row, int64_t i, int64_t n, bool fine) {
+    double code = (int8_t)row[i];
+    return fine ? ROWS_I8_FINE * code + (int8_t)row[rows_i8_rest(n) + i] : code;
+}
+
+static double largest_of(const kernel_operand *x, int64_t r, int64_t g, int64_t n) {
+    double most = 0;
+    for (int64_t k = 32 * g; k < 32 * g + 32 && k < n; k++)
+        most = fmax(most, fabs(check_at(x, r, k)));
+    return most > 1e-30 ? most : 0;
+}
+
+/* A code is within half of x / scale; scale and sums are within their roundings of what x and the
+ * codes make of them. The bytes themselves are expected unless one of these is wrong. */
+static void truth_group(const check_case *c, int64_t r, int64_t g, const uint8_t *row,
+                        double *want) {
+    int64_t n = operand_width(&c->call.src[0]);
+    bool fine = rows_i8_is_fine(operand_width(&c->call.out), n);
+    double most = largest_of(&c->call.src[0], r, g, n), sums[2] = {0, 0};
+    double top = fine ? 127.0 * ROWS_I8_FINE : 127.0;
+    for (int64_t k = 32 * g; k < 32 * g + 32; k++) {
+        double code = code_at(row, k, n, fine);
+        double ideal = k < n && most > 0 ? check_at(&c->call.src[0], r, k) / most * top : 0;
+        if (fabs(code - ideal) > 0.5001 + 3 * CHECK_U * top) want[k] = 1000;
+        sums[k / 16 % 2] += code;
+    }
+    double s = most / top;
+    const double expected[4] = {s, s * (sums[0] + sums[1]), s * sums[0], s * sums[1]};
+    const int64_t at[4] = {rows_i8_scales(n) + 4 * g, rows_i8_sums(n) + 4 * g,
+                           rows_i8_halves(n) + 8 * g, rows_i8_halves(n) + 8 * g + 4};
+    for (int k = 0; k < 4; k++) {
+        double off = fabs((double)mica_load_f(row + at[k], MICA_F32, 0) - expected[k]);
+        if (off > 4 * CHECK_U * fabs(expected[k]) + 0x1p-148) want[at[k]] = 1000;
+    }
+}
+
+static void truth_quantize(const check_case *c, double *want, double *bound) {
+    const kernel_operand *out = &c->call.out;
+    int64_t n = operand_width(&c->call.src[0]), width = operand_width(out);
+    for (int64_t r = 0; r < operand_rows(out); r++) {
+        const uint8_t *row = (const uint8_t *)out->data + operand_row(out, r);
+        for (int64_t i = 0; i < width; i++) {
+            want[r * width + i] = row[i];
+            bound[r * width + i] = 0;
+        }
+        for (int64_t g = 0; g < rows_i8_padded(n) / 32; g++)
+            truth_group(c, r, g, row, want + r * width);
+    }
+}
+
+/* Quantized rows of n elements as source 0: any codes, ordinary scales, sums that belong to them.
+ */
+static void check_rows(check_case *c, int64_t n_rows, int64_t n) {
+    kernel_operand *o = &c->call.src[0];
+    bool fine = check_below(&c->rng, 2);
+    int64_t n_bytes = rows_i8_bytes(n, fine);
+    *o = (kernel_operand){.dtype = MICA_U8, .n_dims = 2};
+    o->dim[0] = n_rows;
+    o->dim[1] = o->stride[0] = n_bytes;
+    o->stride[1] = 1;
+    uint8_t *row = o->data = check_memory(c, (size_t)(n_rows * n_bytes));
+    for (int64_t r = 0; r < n_rows; r++, row += n_bytes) {
+        memset(row, 0, (size_t)n_bytes);
+        bool extreme = check_below(&c->rng, 4) == 0;
+        for (int64_t g = 0; g * 32 < n; g++) {
+            int sums[2] = {0, 0};
+            for (int64_t i = 32 * g; i < 32 * g + 32 && i < n; i++) {
+                int code = (int)check_between(&c->rng, -127, 127);
+                if (extreme) code = code < -60 ? -127 : 127;
+                row[i] = (uint8_t)(int8_t)code;
+                if (fine) row[rows_i8_rest(n) + i] = (uint8_t)(int8_t)(extreme ? code : -code);
+                sums[i / 16 % 2] += (int)code_at(row, i, n, fine);
+            }
+            float s = check_below(&c->rng, 20) ? (float)(check_uniform(&c->rng) + 1) : 0.0f;
+            mica_store_f(row + rows_i8_scales(n), MICA_F32, (size_t)g, s);
+            mica_store_f(row + rows_i8_sums(n), MICA_F32, (size_t)g,
+                         s * (float)(sums[0] + sums[1]));
+            for (int h = 0; h < 2; h++)
+                mica_store_f(row + rows_i8_halves(n), MICA_F32, (size_t)(2 * g + h),
+                             s * (float)sums[h]);
+        }
+    }
+    if (c->call.n_src < 1) c->call.n_src = 1;
+}
+
+static bool is_taken(int i) {
+    weight_form f;
+    check_form_at(i % check_form_count(), &f);
+    return f.kind == WEIGHT_AFFINE || (f.kind == WEIGHT_TABLE && f.table != TABLE_E4M3);
+}
+
+static void make_matmul_i8(check_case *c) {
+    int64_t n_in = some_width(c), n_out = check_between(&c->rng, 1, 70);
+    while (!is_taken(c->index))
+        c->index++;
+    check_weight(c, 1, 0, 0, n_out, &n_in);
+    check_rows(c, some_rows(c), n_in);
+    int64_t out[2] = {c->call.src[0].dim[0], n_out};
+    check_output(c, check_float_dtype(c), 2, out);
+}
+
+static void make_glu_i8(check_case *c) {
+    int64_t n_in = some_width(c), n_out = check_between(&c->rng, 1, 50);
+    while (!is_taken(c->index) || !is_taken(c->index + 7))
+        c->index++;
+    check_weight(c, 1, 0, 0, n_out, &n_in);
+    check_weight(c, 2, 1, 0, n_out, &n_in);
+    check_rows(c, some_rows(c), n_in);
+    int64_t out[2] = {c->call.src[0].dim[0], n_out};
+    check_output(c, check_float_dtype(c), 2, out);
+    c->attr.glu.act = (glu_act)check_below(&c->rng, 3);
+}
+
+/* A block adds a fused product of bias and sum, and one of scales and dot: up to 5 roundings of
+ * what they are made of, and the sum so far is rounded twice a block. The terms of a table form
+ * are those of integers up to 240 with a zero point of 127: at most 255 scales each. */
+static double dot_i8(const check_case *c, int64_t r, const kernel_operand *w, int64_t o,
+                     double *bound) {
+    const weight_matrix *m = w->matrix;
+    const uint8_t *row = (const uint8_t *)c->call.src[0].data + r * c->call.src[0].stride[0];
+    bool fine = rows_i8_is_fine(operand_width(&c->call.src[0]), m->n_in);
+    double sum = 0, size = 0, n_blocks = (double)(m->n_in / 16);
+    for (int64_t i = 0; i < m->n_in; i++) {
+        double w_size, x = code_at(row, i, m->n_in, fine);
+        x *= (double)mica_load_f(row + rows_i8_scales(m->n_in), MICA_F32, (size_t)(i / 32));
+        sum += x * check_weight_at(w, o, i, &w_size);
+        if (m->form.kind == WEIGHT_TABLE) {
+            float s, b;
+            mica_weight_group(m, o, i / m->form.group, &s, &b);
+            w_size = 2 * 255 * fabs((double)s);
+        }
+        size += fabs(x) * w_size;
+    }
+    *bound = (2 * n_blocks + 6) * CHECK_U * 1.001 * size + (double)m->n_in * 0x1p-148;
+    return sum;
+}
+
+static void truth_matmul_i8(const check_case *c, double *want, double *bound) {
+    const kernel_operand *out = &c->call.out;
+    int64_t n = operand_width(out);
+    for (int64_t e = 0; e < operand_rows(out) * n; e++) {
+        want[e] = dot_i8(c, e / n, &c->call.src[1], e % n, &bound[e]);
+        bound[e] += check_rounding(out->dtype, fabs(want[e]) + bound[e]);
+    }
+}
+
+/* The plain matmuls are held to the truth above; the gated pair to two of them and the activation,
+ * whose bounds are those of cases_dense.c. */
+static void truth_glu_i8(const check_case *c, double *want, double *bound) {
+    const kernel_operand *out = &c->call.out;
+    int64_t n = operand_width(out);
+    for (int64_t e = 0; e < operand_rows(out) * n; e++) {
+        double gate_bound, up_bound;
+        double gate = dot_i8(c, e / n, &c->call.src[1], e % n, &gate_bound);
+        double up = dot_i8(c, e / n, &c->call.src[2], e % n, &up_bound);
+        check_glu_truth(c, gate, gate_bound, up, up_bound, &want[e], &bound[e]);
+    }
+}
+
+const check_op check_ops_i8[] = {
+    {"quantize_rows", OP_QUANTIZE_ROWS, 120, make_quantize, truth_quantize},
+    {"matmul_i8", OP_MATMUL_I8, 1296, make_matmul_i8, truth_matmul_i8},
+    {"glu_matmul_i8", OP_GLU_MATMUL_I8, 648, make_glu_i8, truth_glu_i8},
+};
+const int check_n_ops_i8 = sizeof(check_ops_i8) / sizeof(check_ops_i8[0]);
