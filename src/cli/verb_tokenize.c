@@ -22,6 +22,33 @@ static mica_status print_line(json_writer *w, mica_error *err) {
     return MICA_OK;
 }
 
+/* The token as its vocabulary stores it; null for an id that it does not have. */
+static void put_piece(json_writer *w, const tokenizer *t, int32_t id) {
+    size_t n = 0;
+    const char *piece = mica_tokenizer_token(t, id, &n);
+    if (piece) {
+        mica_json_put_string(w, piece, n);
+    } else {
+        mica_json_put_null(w);
+    }
+}
+
+/* {"ids": [...], "pieces": [...]} */
+static void write_tokens(json_writer *w, const tokenizer *t, const token_list *ids,
+                         bool has_pieces) {
+    mica_json_begin_object(w);
+    mica_json_key(w, "ids");
+    write_ids(w, ids);
+    if (has_pieces) {
+        mica_json_key(w, "pieces");
+        mica_json_begin_array(w);
+        for (size_t i = 0; i < ids->n; i++)
+            put_piece(w, t, ids->ids[i]);
+        mica_json_end_array(w);
+    }
+    mica_json_end_object(w);
+}
+
 typedef mica_status (*line_fn)(void *user, const json_value *line, mica_error *err);
 
 /* Calls fn with each line of standard input, parsed as JSON. Empty lines are skipped. */
@@ -59,7 +86,7 @@ static mica_status open_tokenizer(tokenizer **out, const char *model_name, mica_
 /* ---- tokenize ---- */
 
 typedef struct tokenize_args {
-    bool no_special, plain, json, jsonl;
+    bool no_special, plain, json, jsonl, pieces;
     tokenizer *tokenizer;
 } tokenize_args;
 
@@ -78,7 +105,8 @@ static mica_status tokenize_line(void *user, const json_value *line, mica_error 
     mica_json_writer_init(&w, false);
     mica_status st = encode(a, line->string, line->n, &ids, err);
     if (!st) {
-        write_ids(&w, &ids);
+        if (a->pieces) write_tokens(&w, a->tokenizer, &ids, true);
+        if (!a->pieces) write_ids(&w, &ids);
         st = print_line(&w, err);
     }
     mica_json_writer_deinit(&w);
@@ -86,8 +114,23 @@ static mica_status tokenize_line(void *user, const json_value *line, mica_error 
     return st;
 }
 
-static mica_status print_ids(const token_list *ids, bool json, mica_error *err) {
-    if (!json) {
+/* A line for each token: its id, a tab, and the piece as a JSON string. */
+static mica_status print_pieces(const tokenizer *t, const token_list *ids, mica_error *err) {
+    mica_status st = MICA_OK;
+    for (size_t i = 0; i < ids->n && !st; i++) {
+        json_writer w;
+        mica_json_writer_init(&w, false);
+        put_piece(&w, t, ids->ids[i]);
+        printf("%d\t", ids->ids[i]);
+        st = print_line(&w, err);
+        mica_json_writer_deinit(&w);
+    }
+    return st;
+}
+
+static mica_status print_ids(const tokenize_args *a, const token_list *ids, mica_error *err) {
+    if (a->pieces && !a->json) return print_pieces(a->tokenizer, ids, err);
+    if (!a->json) {
         for (size_t i = 0; i < ids->n; i++)
             printf("%s%d", i ? "," : "", ids->ids[i]);
         putchar('\n');
@@ -95,10 +138,7 @@ static mica_status print_ids(const token_list *ids, bool json, mica_error *err) 
     }
     json_writer w;
     mica_json_writer_init(&w, false);
-    mica_json_begin_object(&w);
-    mica_json_key(&w, "ids");
-    write_ids(&w, ids);
-    mica_json_end_object(&w);
+    write_tokens(&w, a->tokenizer, ids, a->pieces);
     mica_status st = print_line(&w, err);
     mica_json_writer_deinit(&w);
     return st;
@@ -111,7 +151,7 @@ static mica_status tokenize_text(const tokenize_args *a, const char *text, mica_
     mica_status st = text ? MICA_OK : mica_cli_read_stdin(&data, &n, err);
     token_list ids = {0};
     if (!st) st = encode(a, text ? text : data, n, &ids, err);
-    if (!st) st = print_ids(&ids, a->json, err);
+    if (!st) st = print_ids(a, &ids, err);
     mica_free(ids.ids);
     mica_free(data);
     return st;
@@ -125,12 +165,14 @@ int mica_verb_tokenize(int argc, char **argv) {
         {"json", 0, ARG_FLAG, &a.json, NULL, "print {\"ids\": [...]}", 0, 0},
         {"jsonl", 0, ARG_FLAG, &a.jsonl, NULL, "a JSON string a line in, an array a line out", 0,
          0},
+        {"pieces", 0, ARG_FLAG, &a.pieces, NULL, "print each id with its piece", 0, 0},
     };
     const arg_verb verb = {
         .name = "tokenize",
         .usage = "mica tokenize MODEL [TEXT] [options]",
         .about = "Prints the token ids of TEXT, or of all of standard input, byte for byte.",
         .examples = "  mica tokenize smollm2 'Hello, world!'\n"
+                    "  mica tokenize smollm2 --pieces 'Hello, world!'\n"
                     "  mica tokenize gemma3-270m --json < book.txt\n"
                     "  printf '\"one\"\\n\"two\"\\n' | mica tokenize smollm2 --jsonl\n",
         .specs = specs,
@@ -159,14 +201,56 @@ int mica_verb_tokenize(int argc, char **argv) {
 /* ---- detokenize ---- */
 
 typedef struct detokenize_args {
-    bool skip_special, jsonl, json;
+    bool skip_special, jsonl, json, pieces;
     const char *ids;
     tokenizer *tokenizer;
 } detokenize_args;
 
+/* What a token is, and the text that came out with it; the last entry, of no id, has what came out
+ * at the end, if anything. */
+static mica_status print_step(const detokenize_args *a, const int32_t *id, const detokenizer *d,
+                              json_writer *all, mica_error *err) {
+    json_writer line, *w = a->json || a->jsonl ? all : &line;
+    mica_json_writer_init(&line, false);
+    mica_json_begin_object(w);
+    if (id) {
+        mica_json_key(w, "id");
+        mica_json_put_i64(w, *id);
+        mica_json_key(w, "piece");
+        put_piece(w, a->tokenizer, *id);
+    }
+    mica_json_key(w, "text");
+    mica_json_put_string(w, d->n_text ? d->text : "", d->n_text);
+    mica_json_end_object(w);
+    mica_status st = w == &line ? print_line(w, err) : MICA_OK;
+    mica_json_writer_deinit(&line);
+    return st;
+}
+
+static mica_status print_steps(const detokenize_args *a, const token_list *ids, mica_error *err) {
+    detokenizer d;
+    json_writer all;
+    mica_status st = MICA_OK;
+    mica_detokenizer_init(&d, a->tokenizer, a->skip_special);
+    mica_json_writer_init(&all, false);
+    mica_json_begin_array(&all);
+    for (size_t i = 0; i < ids->n && !st; i++) {
+        st = mica_detokenizer_push(&d, ids->ids[i], err);
+        if (!st) st = print_step(a, &ids->ids[i], &d, &all, err);
+    }
+    if (!st) st = mica_detokenizer_finish(&d, err);
+    if (!st && d.n_text) st = print_step(a, NULL, &d, &all, err);
+    mica_json_end_array(&all);
+    if (!st && (a->json || a->jsonl)) st = print_line(&all, err);
+    mica_json_writer_deinit(&all);
+    mica_detokenizer_deinit(&d);
+    return st;
+}
+
 static mica_status print_text(const detokenize_args *a, const token_list *ids, mica_error *err) {
     char *text = NULL;
     size_t n = 0;
+    if (a->pieces) return print_steps(a, ids, err);
     mica_status st =
         mica_tokenizer_decode(a->tokenizer, ids->ids, ids->n, a->skip_special, &text, &n, err);
     if (!st && (a->jsonl || a->json)) {
@@ -208,12 +292,14 @@ int mica_verb_detokenize(int argc, char **argv) {
         {"json", 0, ARG_FLAG, &a.json, NULL, "print a JSON string", 0, 0},
         {"jsonl", 0, ARG_FLAG, &a.jsonl, NULL,
          "an array of ids a line in, a JSON string a line out", 0, 0},
+        {"pieces", 0, ARG_FLAG, &a.pieces, NULL, "print each id with its piece and its text", 0, 0},
     };
     const arg_verb verb = {
         .name = "detokenize",
         .usage = "mica detokenize MODEL --ids 1,2,3 | --jsonl [options]",
         .about = "Prints the text of token ids.",
         .examples = "  mica detokenize smollm2 --ids 19556,28,905\n"
+                    "  mica detokenize smollm2 --ids 19556,28,905 --pieces\n"
                     "  echo '[19556,28]' | mica detokenize smollm2 --jsonl\n",
         .specs = specs,
         .n_specs = sizeof(specs) / sizeof(specs[0]),
