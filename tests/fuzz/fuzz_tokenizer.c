@@ -1,8 +1,9 @@
 /* fuzz_tokenizer.c: any bytes as a tokenizer file and as text.
  *
- * The first byte chooses: a tokenizer.json, whose own bytes are then encoded and decoded; a GGUF
- * vocabulary; a regex; or text for a small fixed byte-level vocabulary, where the ids must spell
- * the bytes and the stream must give the whole decode.
+ * The first byte chooses: a SentencePiece model (0xFE), else, modulo 4, a tokenizer.json, whose own
+ * bytes are then encoded and decoded; a GGUF vocabulary; a regex; or text for a small fixed
+ * byte-level vocabulary, where the ids must spell the bytes and the stream must give the whole
+ * decode.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +64,13 @@ static void try_gguf(const char *data, size_t n) {
         mica_tokenizer_free(t);
     }
     mica_gguf_close(file);
+}
+
+static void try_spm(const char *data, size_t n) {
+    tokenizer *t;
+    if (mica_tokenizer_parse_spm(&t, (const uint8_t *)data, n, NULL, "fuzz", NULL)) return;
+    use(t, data, at_most(n, 512));
+    mica_tokenizer_free(t);
 }
 
 static void try_regex(const char *data, size_t n) {
@@ -130,6 +138,10 @@ static void try_text(const char *data, size_t n) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     if (!n) return 0;
     const char *rest = (const char *)data + 1;
+    if (data[0] == 0xFE) {
+        try_spm(rest, n - 1);
+        return 0;
+    }
     switch (data[0] % 4) {
     case 0:
         try_text(rest, n - 1);
