@@ -2,11 +2,11 @@
  *
  * A row of n elements, P = n rounded up to 128, takes rows_i8_bytes(n) bytes of a u8 tensor:
  *   codes   i8 [P]      x / step to the nearest integer, in [-127, 127]; zeros from n on
- *   scales  f32 [P/32]  step = largest |x| of 32 elements / 127; fine rows: step / 254
+ *   scales  f32 [P/32]  step = largest |x| of 32 elements / 127; fine rows: step / 128
  *   sums    f32 [P/32]  scale * sum of 32 codes
  *   halves  f32 [P/16]  scale * sum of 16 codes
- * A fine row goes on with i8 [P]: 254 * (x / step - code), rounded; what counts as its code in all
- * sums and products is 254 * code + this, of almost 16 bits.
+ * A fine row goes on with i8 [P]: 128 * (x / step - code), rounded; what counts as its code in all
+ * sums and products is 128 * code + this, of 15 bits.
  * 32 elements without a finite number above 1e-30 have zero codes and scale 0; if one of them is
  * infinite or not a number the scale is NaN, and so is what is made of it.
  */
@@ -18,7 +18,7 @@
 
 #define ROWS_I8_GROUP 32
 #define ROWS_I8_LEAST 1e-30f /* 127 / this is far from overflow */
-#define ROWS_I8_FINE 254     /* twice 127: what is left after rounding is at most a half */
+#define ROWS_I8_FINE 128
 
 static inline int64_t rows_i8_padded(int64_t n) { return (n + 127) / 128 * 128; }
 /* Byte offsets. */

@@ -74,14 +74,37 @@ static void bench_matmul(const cpu_table *table, const char *isa, int form, int6
     check_free(&c);
 }
 
+static void bench_matmul_i8(const cpu_table *table, const char *isa, int form, bool fine,
+                            int64_t rows, int64_t n_out, int64_t n_in) {
+    check_case c;
+    if (!check_form_takes_i8(form)) return;
+    begin_case(&c, OP_MATMUL_I8, form);
+    int64_t out[2] = {rows, n_out};
+    check_weight(&c, 1, 0, 0, n_out, &n_in);
+    check_rows_i8(&c, rows, n_in, fine);
+    check_output(&c, MICA_F32, 2, out);
+    char text[64], what[128];
+    mica_weight_form_text(&c.matrix[0].form, text, sizeof(text));
+    snprintf(what, sizeof(what), "%s %s [%lld x %lld] %lld rows", text, fine ? "int16" : "int8",
+             (long long)n_out, (long long)n_in, (long long)rows);
+    time_all(table, &c, isa, what, (double)mica_weight_bytes(&c.matrix[0]),
+             2.0 * (double)(rows * n_out * n_in));
+    check_free(&c);
+}
+
 /* The special forms, and every width in groups of 64 with bf16 scales and biases. */
-static void bench_forms(const cpu_table *table, const char *isa) {
+static void bench_forms(const cpu_table *table, const char *isa, bool i8) {
     for (int form = 0; form < check_form_count(); form++) {
         weight_form f;
         check_form_at(form, &f);
         bool plain = f.kind == WEIGHT_AFFINE && f.scale != SCALE_TWO_LEVEL;
         bool usual = f.group == 64 && f.scale == SCALE_BF16 && f.bias == BIAS_GROUP;
         if (plain ? !usual : form >= 39) continue;
+        for (int fine = 0; i8 && fine < 2; fine++) {
+            bench_matmul_i8(table, isa, form, fine, 1, 12288, 3072);
+            bench_matmul_i8(table, isa, form, fine, 64, 1536, 3072);
+        }
+        if (i8) continue;
         bench_matmul(table, isa, form, 1, 12288, 3072);
         bench_matmul(table, isa, form, 64, 1536, 3072);
     }
@@ -118,7 +141,8 @@ static void bench_attention(const cpu_table *table, const char *isa, mica_dtype 
 }
 
 int check_bench(const cpu_table *table, const char *filter, const char *isa) {
-    if (!filter || strstr("matmul", filter)) bench_forms(table, isa);
+    if (!filter || strstr("matmul", filter)) bench_forms(table, isa, false);
+    if (!filter || strstr("matmul_i8", filter)) bench_forms(table, isa, true);
     if (!filter || strstr("attention", filter)) {
         bench_attention(table, isa, MICA_BF16, 1, 4096);
         bench_attention(table, isa, MICA_F32, 1, 4096);

@@ -79,9 +79,8 @@ static void truth_quantize(const check_case *c, double *want, double *bound) {
 
 /* Quantized rows of n elements as source 0: any codes, ordinary scales, sums that belong to them.
  */
-static void check_rows(check_case *c, int64_t n_rows, int64_t n) {
+void check_rows_i8(check_case *c, int64_t n_rows, int64_t n, bool fine) {
     kernel_operand *o = &c->call.src[0];
-    bool fine = check_below(&c->rng, 2);
     int64_t n_bytes = rows_i8_bytes(n, fine);
     *o = (kernel_operand){.dtype = MICA_U8, .n_dims = 2};
     o->dim[0] = n_rows;
@@ -112,7 +111,7 @@ static void check_rows(check_case *c, int64_t n_rows, int64_t n) {
     if (c->call.n_src < 1) c->call.n_src = 1;
 }
 
-static bool is_taken(int i) {
+bool check_form_takes_i8(int i) {
     weight_form f;
     check_form_at(i % check_form_count(), &f);
     return f.kind == WEIGHT_AFFINE || (f.kind == WEIGHT_TABLE && f.table != TABLE_E4M3);
@@ -120,21 +119,23 @@ static bool is_taken(int i) {
 
 static void make_matmul_i8(check_case *c) {
     int64_t n_in = some_width(c), n_out = check_between(&c->rng, 1, 70);
-    while (!is_taken(c->index))
+    while (!check_form_takes_i8(c->index))
         c->index++;
     check_weight(c, 1, 0, 0, n_out, &n_in);
-    check_rows(c, some_rows(c), n_in);
+    int64_t n_rows = some_rows(c); /* arguments have no order */
+    check_rows_i8(c, n_rows, n_in, check_below(&c->rng, 2));
     int64_t out[2] = {c->call.src[0].dim[0], n_out};
     check_output(c, check_float_dtype(c), 2, out);
 }
 
 static void make_glu_i8(check_case *c) {
     int64_t n_in = some_width(c), n_out = check_between(&c->rng, 1, 50);
-    while (!is_taken(c->index) || !is_taken(c->index + 7))
+    while (!check_form_takes_i8(c->index) || !check_form_takes_i8(c->index + 7))
         c->index++;
     check_weight(c, 1, 0, 0, n_out, &n_in);
     check_weight(c, 2, 1, 0, n_out, &n_in);
-    check_rows(c, some_rows(c), n_in);
+    int64_t n_rows = some_rows(c); /* arguments have no order */
+    check_rows_i8(c, n_rows, n_in, check_below(&c->rng, 2));
     int64_t out[2] = {c->call.src[0].dim[0], n_out};
     check_output(c, check_float_dtype(c), 2, out);
     c->attr.glu.act = (glu_act)check_below(&c->rng, 3);

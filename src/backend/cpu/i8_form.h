@@ -21,6 +21,13 @@ typedef struct i8_form {
     float unit, zero;  /* table: w = scale * unit * (integer + zero) - scale * unit * zero */
 } i8_form;
 
+/* 16 outputs as lanes, for a kernel that streams their codes. */
+typedef struct i8_lanes {
+    int64_t n_in, row_bytes, n_blocks;
+    int64_t stride;               /* floats from the scales of a group to those of the next */
+    const float *scales, *biases; /* [n_groups][16] */
+} i8_lanes;
+
 static inline const char *i8_declines_weight(const kernel_operand *w) {
     if (!w->matrix) return "the weight is not quantized";
     const weight_form *f = &w->matrix->form;

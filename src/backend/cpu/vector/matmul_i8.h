@@ -20,9 +20,9 @@ typedef struct i8_weight {
     const weight_matrix *matrix;
     i8_form form;
     row_source source;
-    int64_t n_blocks;
-    float *row_scales, *row_biases; /* of one row, by group */
-    float *scales, *biases;         /* [n_blocks][I8_UNIT_OUTS] */
+    int64_t n_blocks, n_groups;     /* groups padded to 16 */
+    float *row_scales, *row_biases; /* [16][n_groups] */
+    float *scales, *biases;         /* [n_groups][I8_UNIT_OUTS] */
     float *sums;                    /* [I8_TILE_ROWS][I8_UNIT_OUTS] */
     uint8_t *tile;                  /* [n_in / 4][I8_UNIT_OUTS][4] */
 } i8_weight;
@@ -37,6 +37,8 @@ typedef struct i8_way {
 typedef struct i8_space {
     int n_weights;
     bool is_fine;
+    uint8_t *x[2];    /* I8_FEW_ROWS rows in the order in which a weight's codes come */
+    int64_t x_stride; /* bytes */
     i8_weight w[2];
 } i8_space;
 
@@ -55,52 +57,66 @@ static inline int64_t i8_weight_init(i8_weight *w, const kernel_operand *o, floa
     int64_t n_blocks = m->n_in / f.block, n_groups = padded(m->n_in / m->form.group);
     int64_t n_tile = rows_i8_padded(m->n_in) / 4 * I8_UNIT_OUTS;
     if (w) {
-        *w = (i8_weight){.matrix = m, .form = f, .n_blocks = n_blocks};
+        *w = (i8_weight){.matrix = m, .form = f, .n_blocks = n_blocks, .n_groups = n_groups};
         w->tile = (uint8_t *)at;
         w->scales = at + n_tile;
-        w->biases = w->scales + n_blocks * I8_UNIT_OUTS;
-        w->sums = w->biases + n_blocks * I8_UNIT_OUTS;
+        w->biases = w->scales + n_groups * I8_UNIT_OUTS;
+        w->sums = w->biases + n_groups * I8_UNIT_OUTS;
         w->row_scales = w->sums + I8_TILE_ROWS * I8_UNIT_OUTS;
-        w->row_biases = w->row_scales + n_groups;
-        row_source_init(&w->source, o, m->n_in, w->row_biases + n_groups);
+        w->row_biases = w->row_scales + 16 * n_groups;
+        row_source_init(&w->source, o, m->n_in, w->row_biases + 16 * n_groups);
     }
-    return n_tile + (2 * n_blocks + I8_TILE_ROWS) * I8_UNIT_OUTS + 2 * n_groups +
+    return n_tile + (2 * n_groups + I8_TILE_ROWS) * I8_UNIT_OUTS + 32 * n_groups +
            padded(row_source_scratch(o, m->n_in));
 }
 
 static inline size_t i8_scratch(const kernel_call *call) {
     int64_t n = 0;
     for (int i = 0; i < i8_n_weights(call); i++)
-        n += i8_weight_init(NULL, &call->src[1 + i], NULL);
+        n += i8_weight_init(NULL, &call->src[1 + i], NULL) +
+             I8_FEW_ROWS * operand_width(&call->src[0]) / 4;
     return (size_t)n * sizeof(float);
 }
 
-/* Scales and biases of one output, as lane `lane` of each block. */
-static inline void i8_open_scales(i8_weight *w, int64_t row, int lane) {
+/* Scales and biases of 16 outputs, as lanes [first, first + 16) of each group. */
+static inline void i8_turn_scales(i8_weight *w, int first) {
     const i8_form *f = &w->form;
-    expand_scales(&w->source, row, w->row_scales, w->row_biases);
-    float *scales = w->scales + lane, *biases = w->biases + lane;
-    for (int64_t b = 0; b < w->n_blocks; b++) {
-        float s = w->row_scales[b >> f->block_shift] * f->unit;
-        scales[b * I8_UNIT_OUTS] = s;
-        if (f->is_table) biases[b * I8_UNIT_OUTS] = -(f->zero * s);
+    const v16 unit = v16_set(f->unit), zero = v16_set(-f->zero);
+    for (int64_t g = 0; g < w->n_groups; g += 16) {
+        v16 t[16];
+        i8_turn_floats(w->row_scales + g, w->n_groups, t);
+        for (int i = 0; i < 16; i++) {
+            v16 s = v16_mul(t[i], unit);
+            v16_store(w->scales + (g + i) * I8_UNIT_OUTS + first, s);
+            if (f->is_table)
+                v16_store(w->biases + (g + i) * I8_UNIT_OUTS + first, v16_mul(zero, s));
+        }
+        if (f->is_table || !f->has_bias) continue;
+        i8_turn_floats(w->row_biases + g, w->n_groups, t);
+        for (int i = 0; i < 16; i++)
+            v16_store(w->biases + (g + i) * I8_UNIT_OUTS + first, t[i]);
     }
-    if (f->is_table || !f->has_bias) return;
-    for (int64_t b = 0; b < w->n_blocks; b++)
-        biases[b * I8_UNIT_OUTS] = w->row_biases[b >> f->block_shift];
 }
 
-/* Outputs past the last repeat it. */
-static inline void i8_open_unit(i8_weight *w, int64_t o, int64_t n_outs) {
+/* Scales of outputs o + [first, first + 16), and where their codes are. Outputs past the last
+ * repeat it. */
+static inline void i8_open_rows(i8_weight *w, int64_t o, int first, int64_t n_outs,
+                                const uint8_t *rows[16]) {
     const weight_matrix *m = w->matrix;
+    for (int j = 0; j < 16; j++) {
+        int64_t row = o + (first + j < n_outs ? first + j : n_outs - 1);
+        rows[j] = m->codes + (size_t)row * m->row_bytes;
+        expand_scales(&w->source, row, w->row_scales + j * w->n_groups,
+                      w->row_biases + j * w->n_groups);
+    }
+    i8_turn_scales(w, first);
+}
+
+static inline void i8_open_unit(i8_weight *w, int64_t o, int64_t n_outs) {
     for (int v = 0; v < I8_TILE_VECS; v++) {
         const uint8_t *rows[16];
-        for (int j = 0; j < 16; j++) {
-            int64_t row = o + (16 * v + j < n_outs ? 16 * v + j : n_outs - 1);
-            rows[j] = m->codes + (size_t)row * m->row_bytes;
-            i8_open_scales(w, row, 16 * v + j);
-        }
-        i8_unpack(&w->form, rows, (int64_t)m->row_bytes, w->tile + 64 * v);
+        i8_open_rows(w, o, 16 * v, n_outs, rows);
+        i8_unpack(&w->form, rows, (int64_t)w->matrix->row_bytes, w->tile + 64 * v);
     }
 }
 
@@ -157,10 +173,11 @@ ALWAYS_INLINE void i8_tile(const i8_weight *w, const uint8_t *const *x, const i8
             for (int i = 0; i < n_x; i++)
 #pragma GCC unroll 4
                 for (int v = 0; v < I8_TILE_VECS; v++)
-                    dots[i][v] = i8_times_254(dots[i][v]);
+                    dots[i][v] = i8_times_fine(dots[i][v]);
             i8_dots(dots, tile, x, rows_i8_rest(n) + b * block, way);
         }
-        const float *scales = w->scales + b * I8_UNIT_OUTS, *biases = w->biases + b * I8_UNIT_OUTS;
+        int64_t group = (b >> w->form.block_shift) * I8_UNIT_OUTS;
+        const float *scales = w->scales + group, *biases = w->biases + group;
 #pragma GCC unroll 4
         for (int v = 0; v < I8_TILE_VECS; v++) {
             v16 scale = v16_load(scales + 16 * v);
@@ -228,6 +245,24 @@ static inline void i8_store(const kernel_call *call, const i8_space *s, int64_t 
         }
 }
 
+/* Few rows: codes go from memory through registers into the dots, once for each row of x. */
+static inline void i8_unit_of_few(const kernel_call *call, i8_space *s, int64_t n_rows, int64_t o,
+                                  int64_t n_outs) {
+    for (int i = 0; i < s->n_weights; i++)
+        for (int first = 0; first < n_outs; first += 16) {
+            const uint8_t *rows[16];
+            i8_weight *w = &s->w[i];
+            i8_open_rows(w, o, first, n_outs, rows);
+            const i8_lanes lanes = {w->matrix->n_in,   (int64_t)w->matrix->row_bytes,
+                                    w->n_blocks,       I8_UNIT_OUTS,
+                                    w->scales + first, w->biases + first};
+            for (int64_t r = 0; r < n_rows; r++)
+                i8_stream(&w->form, &lanes, rows, s->x[i] + r * s->x_stride, s->is_fine,
+                          w->sums + r * I8_UNIT_OUTS + first);
+        }
+    i8_store(call, s, 0, (int)n_rows, o, n_outs);
+}
+
 static inline void i8_unit(const kernel_call *call, i8_space *s, int64_t o, int64_t n_outs) {
     const kernel_operand *src = &call->src[0];
     int64_t n_rows = operand_rows(&call->out);
@@ -244,17 +279,33 @@ static inline void i8_unit(const kernel_call *call, i8_space *s, int64_t o, int6
     }
 }
 
+static inline void i8_order_rows(const kernel_call *call, i8_space *s, int64_t n_rows) {
+    const kernel_operand *src = &call->src[0];
+    for (int i = 0; i < s->n_weights; i++)
+        for (int64_t r = 0; r < n_rows; r++)
+            i8_order(&s->w[i].form, s->w[i].matrix->n_in, s->is_fine,
+                     (const uint8_t *)src->data + operand_row(src, r), s->x[i] + r * s->x_stride);
+}
+
 static inline void i8_run(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
-    int64_t n_out = operand_width(&call->out);
-    i8_space s = {.n_weights = i8_n_weights(call)};
-    s.is_fine = rows_i8_is_fine(operand_width(&call->src[0]), call->src[1].matrix->n_in);
+    int64_t n_out = operand_width(&call->out), n_rows = operand_rows(&call->out);
+    i8_space s = {.n_weights = i8_n_weights(call), .x_stride = operand_width(&call->src[0])};
+    s.is_fine = rows_i8_is_fine(s.x_stride, call->src[1].matrix->n_in);
     float *next = scratch;
-    if (operand_rows(&call->out) == 0) return;
-    for (int i = 0; i < s.n_weights; i++)
+    if (n_rows == 0) return;
+    for (int i = 0; i < s.n_weights; i++) {
         next += i8_weight_init(&s.w[i], &call->src[1 + i], next);
+        s.x[i] = (uint8_t *)next;
+        next += I8_FEW_ROWS * s.x_stride / 4;
+    }
+    if (n_rows <= I8_FEW_ROWS) i8_order_rows(call, &s, n_rows);
     for (int64_t u = begin; u < end; u++) {
         int64_t o = u * I8_UNIT_OUTS, left = n_out - o;
-        i8_unit(call, &s, o, left < I8_UNIT_OUTS ? left : I8_UNIT_OUTS);
+        left = left < I8_UNIT_OUTS ? left : I8_UNIT_OUTS;
+        if (n_rows <= I8_FEW_ROWS)
+            i8_unit_of_few(call, &s, n_rows, o, left);
+        else
+            i8_unit(call, &s, o, left);
     }
 }
 

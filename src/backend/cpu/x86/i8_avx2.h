@@ -15,6 +15,7 @@
 #define I8_TILE_ROWS 2
 #define I8_TILE_VECS 1
 #define I8_WIDE_DIFFERS 1
+#define I8_FEW_ROWS 0 /* no streaming: the tile serves one row too */
 
 static inline v16i i8_load(const uint8_t *p) {
     return v16i_pair(_mm256_loadu_si256((const __m256i *)p),
@@ -38,11 +39,9 @@ static inline v16i i8_dot(v16i acc, v16i codes, v16i x, bool is_wide) {
     return r;
 }
 
-static inline __m256i i8_half_times_254(__m256i a) {
-    return _mm256_sub_epi32(_mm256_slli_epi32(a, 8), _mm256_slli_epi32(a, 1));
-}
-static inline v16i i8_times_254(v16i a) {
-    return v16i_pair(i8_half_times_254(a.lo), i8_half_times_254(a.hi));
+static inline __m256i i8_half_times_fine(__m256i a) { return _mm256_slli_epi32(a, 7); }
+static inline v16i i8_times_fine(v16i a) {
+    return v16i_pair(i8_half_times_fine(a.lo), i8_half_times_fine(a.hi));
 }
 
 static inline v16 i8_fma(v16 a, v16 b, v16 c) {
@@ -74,6 +73,25 @@ static inline void i8_unpack(const i8_form *f, const uint8_t *const rows[16], in
             to += 2 * 64 * I8_TILE_VECS;
         }
     }
+}
+
+/* t[i] lane j = row j, element i, rows being `stride` floats apart. */
+static inline void i8_turn_floats(const float *rows, int64_t stride, v16 t[16]) {
+    for (int i = 0; i < 16; i++) {
+        float lane[16];
+        for (int j = 0; j < 16; j++)
+            lane[j] = rows[j * stride + i];
+        t[i] = v16_load(lane);
+    }
+}
+
+static inline void i8_order(const i8_form *f, int64_t n, bool is_fine, const uint8_t *row,
+                            uint8_t *to) {
+    (void)f, (void)n, (void)is_fine, (void)row, (void)to;
+}
+static inline void i8_stream(const i8_form *f, const i8_lanes *lanes, const uint8_t *const rows[16],
+                             const uint8_t *x, bool is_fine, float *sums) {
+    (void)f, (void)lanes, (void)rows, (void)x, (void)is_fine, (void)sums;
 }
 
 /* ---- quantizing 32 floats ---- */
@@ -118,7 +136,7 @@ static inline void i8_round_group(const float *x, float inverse, uint8_t *codes,
             v16 left = v16_mul(v16_sub(scaled, v16_of_int(q)), v16_set((float)ROWS_I8_FINE));
             v16i fine = i8_nearest(left);
             i8_store_bytes(rest + 16 * i, fine);
-            q = v16i_add(i8_times_254(q), fine);
+            q = v16i_add(i8_times_fine(q), fine);
         }
         sums[i] = i8_add_lanes(q.lo, q.hi);
     }

@@ -12,15 +12,14 @@
 #define I8_TILE_ROWS 4
 #define I8_TILE_VECS 2
 #define I8_WIDE_DIFFERS 0
+#define I8_FEW_ROWS 3 /* more rows of x pay for a tile */
 
 static inline v16i i8_load(const uint8_t *p) { return _mm512_loadu_si512(p); }
 static inline v16i i8_dot(v16i acc, v16i codes, v16i x, bool is_wide) {
     (void)is_wide;
     return _mm512_dpbusd_epi32(acc, codes, x);
 }
-static inline v16i i8_times_254(v16i a) {
-    return _mm512_sub_epi32(_mm512_slli_epi32(a, 8), _mm512_slli_epi32(a, 1));
-}
+static inline v16i i8_times_fine(v16i a) { return _mm512_slli_epi32(a, 7); }
 static inline v16 i8_fma(v16 a, v16 b, v16 c) { return _mm512_fmadd_ps(a, b, c); }
 
 /* ---- unpacking: eight codes are `bits` bytes; they go to eight bytes, are shifted, masked ---- */
@@ -104,6 +103,20 @@ static inline void i8_unpack(const i8_form *f, const uint8_t *const rows[16], in
     }
 }
 
+/* t[i] lane j = row j, element i, rows being `stride` floats apart. */
+static inline void i8_turn_floats(const float *rows, int64_t stride, v16 t[16]) {
+    __m512i r[16];
+#pragma GCC unroll 16
+    for (int j = 0; j < 16; j++)
+        r[j] = _mm512_loadu_si512(rows + j * stride);
+    i8_turn(r);
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++)
+        t[i] = _mm512_castsi512_ps(r[i]);
+}
+
+#include "backend/cpu/x86/i8_stream_avx512vnni.h"
+
 /* ---- quantizing 32 floats ---- */
 static inline uint32_t i8_largest_bits(const float *x) {
     __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF);
@@ -124,7 +137,7 @@ static inline void i8_round_group(const float *x, float inverse, uint8_t *codes,
             left = _mm512_mul_ps(left, _mm512_set1_ps((float)ROWS_I8_FINE));
             __m512i fine = _mm512_cvtps_epi32(left);
             _mm_storeu_si128((__m128i *)(rest + 16 * i), _mm512_cvtepi32_epi8(fine));
-            q = _mm512_add_epi32(i8_times_254(q), fine);
+            q = _mm512_add_epi32(i8_times_fine(q), fine);
         }
         sums[i] = _mm512_reduce_add_epi32(q);
     }
