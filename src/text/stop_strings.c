@@ -87,7 +87,7 @@ static size_t count_held(const stop_matcher *m) {
 }
 
 static mica_status reserve(stop_matcher *m, size_t n_more, mica_error *err) {
-    size_t n_needed, wanted = m->capacity < 64 ? 64 : m->capacity;
+    size_t n_needed = 0, wanted = m->capacity < 64 ? 64 : m->capacity;
     bool is_fine = mica_add_size(m->n_text + m->n_held, n_more, &n_needed);
     while (is_fine && wanted < n_needed) {
         is_fine = mica_mul_size(wanted, 2, &wanted);
