@@ -121,7 +121,7 @@ static int32_t hex4(const json_reader *r, size_t pos) {
     return value;
 }
 
-/* \uXXXX at *pos, which is at the backslash; two of them for a surrogate pair. */
+/* A \u escape at *pos, which is at the backslash; two of them for a surrogate pair. */
 static mica_status read_unicode(const json_reader *r, size_t *pos, uint32_t *out, mica_error *err) {
     int32_t first = hex4(r, *pos + 2);
     if (first < 0) return fail_string(r, *pos, "a \\u without four hexadecimal digits", err);

@@ -28,7 +28,7 @@ static const expr *one_of(grammar_build *b, const char *chars) {
     return mica_expr_set(b, &set);
 }
 
-/* \uXXXX that is no surrogate, or a pair. */
+/* A \u escape that is no surrogate, or a pair. */
 static const expr *unicode_escape(grammar_build *b) {
     const expr *d =
         mica_expr_seq3(b, one_of(b, "dD"), mica_expr_range(b, '0', '7'), hex_digits(b, 2));
