@@ -4,44 +4,26 @@
  * one set of cache inputs shared by all layers that agree on them. A builder that fails leaves its
  * error in the graph; the caller asks once, at the end.
  */
-#include "model/loaded.h"
+#include "model/builder.h"
 
-/* What all layers of one graph share. */
-typedef struct builder {
-    const model *m;
-    const model_config *c;
-    const arch *a;
-    graph *g;
-    model_graph *out;
-    bool wide_norms; /* all activations are f32 */
-    kv_layout layout;
-    graph_id angles[2];
-    graph_id positions, row_seq, span_lo, span_hi, logits_rows;
-    graph_id block_table[MODEL_MAX_GROUPS], slots[MODEL_MAX_GROUPS];
-} builder;
-
-static graph_id named(builder *b, graph_id id, const char *name) {
-    return mica_graph_name(b->g, id, name);
-}
-
-static graph_id input(builder *b, const char *name, mica_dtype dtype, int n_dims,
+static graph_id input(model_builder *b, const char *name, mica_dtype dtype, int n_dims,
                       const graph_dim *dims, int32_t *slot) {
     graph_id id = mica_graph_input(b->g, name, dtype, n_dims, dims);
     *slot = id == GRAPH_NONE ? -1 : b->g->nodes[id].attr.input.slot;
     return id;
 }
 
-static graph_id row_input(builder *b, const char *name, graph_sym sym, int32_t *slot) {
+static graph_id row_input(model_builder *b, const char *name, graph_sym sym, int32_t *slot) {
     graph_dim dim = mica_dim_sym(1, sym);
     return input(b, name, MICA_I32, 1, &dim, slot);
 }
 
-static graph_id norm(builder *b, graph_id x, norm_weight w, const char *name) {
+graph_id mica_builder_norm(model_builder *b, graph_id x, norm_weight w, const char *name) {
     graph_id weight = mica_graph_vector(b->g, b->wide_norms ? w.wide : w.own);
     return named(b, mica_graph_rms_norm(b->g, x, weight, b->c->rms_norm_eps), name);
 }
 
-static graph_id project(builder *b, graph_id x, linear l, const char *name) {
+graph_id mica_builder_project(model_builder *b, graph_id x, linear l, const char *name) {
     graph_id y = named(b, mica_graph_matmul(b->g, x, mica_graph_weight(b->g, l.weight)), name);
     if (!l.bias) return y;
     return mica_graph_add(b->g, y, mica_graph_vector(b->g, l.bias));
@@ -49,7 +31,7 @@ static graph_id project(builder *b, graph_id x, linear l, const char *name) {
 
 /* ---- inputs ---- */
 
-static int32_t group_of(builder *b, int32_t window) {
+static int32_t group_of(model_builder *b, int32_t window) {
     model_graph *out = b->out;
     for (int i = 0; i < out->n_groups; i++)
         if (out->windows[i] == window) return i;
@@ -57,7 +39,7 @@ static int32_t group_of(builder *b, int32_t window) {
 }
 
 /* One group of caches for each distinct window, in the order in which layers show them. */
-static mica_status add_groups(builder *b, int64_t n_blocks) {
+static mica_status add_groups(model_builder *b, int64_t n_blocks) {
     static const char *const tables[] = {"block_table.0", "block_table.1", "block_table.2",
                                          "block_table.3"};
     static const char *const slots[] = {"slots.0", "slots.1", "slots.2", "slots.3"};
@@ -79,7 +61,7 @@ static mica_status add_groups(builder *b, int64_t n_blocks) {
     return MICA_OK;
 }
 
-static void add_angles(builder *b, int idx) {
+static void add_angles(model_builder *b, int idx) {
     const rope_constants *rope = &b->m->rope[idx];
     graph_id periods;
     if (rope->table) {
@@ -97,24 +79,24 @@ static void add_angles(builder *b, int idx) {
 
 /* ---- layers ---- */
 
-static graph_id head_rope(builder *b, graph_id x, int64_t n_heads, norm_weight head_norm,
+static graph_id head_rope(model_builder *b, graph_id x, int64_t n_heads, norm_weight head_norm,
                           const char *norm_name, int rope_idx, const char *name) {
     const rope_constants *rope = &b->m->rope[rope_idx];
     graph_id y = mica_graph_heads(b->g, x, n_heads);
-    if (b->a->qk_norm) y = norm(b, y, head_norm, norm_name);
+    if (b->a->qk_norm) y = mica_builder_norm(b, y, head_norm, norm_name);
     y = mica_graph_rope(b->g, y, b->angles[rope_idx], (int32_t)rope->dims, b->c->rope_traditional,
                         rope->input_scale);
     return named(b, y, name);
 }
 
-static graph_id attention(builder *b, int32_t layer, graph_id x) {
+static graph_id attention(model_builder *b, int32_t layer, graph_id x) {
     const dense_layer *l = &b->m->weights.layers[layer];
     const model_config *c = b->c;
     int rope_idx = c->rope_of_layer[layer];
     int32_t group = group_of(b, c->window[layer]);
-    graph_id q = project(b, x, l->q, "q_proj");
-    graph_id k = project(b, x, l->k, "k_proj");
-    graph_id v = mica_graph_heads(b->g, project(b, x, l->v, "v_proj"), c->n_kv_heads);
+    graph_id q = mica_builder_project(b, x, l->q, "q_proj");
+    graph_id k = mica_builder_project(b, x, l->k, "k_proj");
+    graph_id v = mica_graph_heads(b->g, mica_builder_project(b, x, l->v, "v_proj"), c->n_kv_heads);
     q = head_rope(b, q, c->n_heads, l->q_norm, "q_norm", rope_idx, "q_rope");
     k = head_rope(b, k, c->n_kv_heads, l->k_norm, "k_norm", rope_idx, "k_rope");
     graph_id cache = named(b, mica_graph_cache(b->g, layer, &b->layout), "cache");
@@ -128,10 +110,10 @@ static graph_id attention(builder *b, int32_t layer, graph_id x) {
                                       c->attention_scale, c->window[layer], c->attention_softcap);
     b->out->caches[layer].group = group;
     b->out->caches[layer].layout = b->layout;
-    return project(b, named(b, o, "attention"), l->o, "o_proj");
+    return mica_builder_project(b, named(b, o, "attention"), l->o, "o_proj");
 }
 
-static graph_id activation(builder *b, graph_id x) {
+graph_id mica_builder_activation(model_builder *b, graph_id x) {
     switch (b->a->act) {
     case GLU_SILU:
         return mica_graph_silu(b->g, x);
@@ -143,34 +125,34 @@ static graph_id activation(builder *b, graph_id x) {
     return GRAPH_NONE;
 }
 
-static graph_id mlp(builder *b, const dense_layer *l, graph_id x) {
-    graph_id gate = activation(b, project(b, x, l->gate, "gate_proj"));
-    graph_id up = project(b, x, l->up, "up_proj");
+static graph_id mlp(model_builder *b, const dense_layer *l, graph_id x) {
+    graph_id gate = mica_builder_activation(b, mica_builder_project(b, x, l->gate, "gate_proj"));
+    graph_id up = mica_builder_project(b, x, l->up, "up_proj");
     graph_id product = mica_graph_mul(b->g, named(b, gate, "act"), up);
-    return project(b, named(b, product, "gated"), l->down, "down_proj");
+    return mica_builder_project(b, named(b, product, "gated"), l->down, "down_proj");
 }
 
-static graph_id block(builder *b, int32_t layer, graph_id x) {
+static graph_id block(model_builder *b, int32_t layer, graph_id x) {
     const dense_layer *l = &b->m->weights.layers[layer];
     graph_id h, y;
     switch (b->a->block) {
     case BLOCK_PRE:
-        y = attention(b, layer, norm(b, x, l->input_norm, "input_norm"));
+        y = attention(b, layer, mica_builder_norm(b, x, l->input_norm, "input_norm"));
         h = named(b, mica_graph_add(b->g, x, y), "attn_residual");
-        y = mlp(b, l, norm(b, h, l->pre_mlp_norm, "post_attention_norm"));
+        y = mlp(b, l, mica_builder_norm(b, h, l->pre_mlp_norm, "post_attention_norm"));
         return named(b, mica_graph_add(b->g, h, y), "mlp_residual");
     case BLOCK_SANDWICH:
-        y = attention(b, layer, norm(b, x, l->input_norm, "input_norm"));
-        y = norm(b, y, l->post_attention_norm, "post_attention_norm");
+        y = attention(b, layer, mica_builder_norm(b, x, l->input_norm, "input_norm"));
+        y = mica_builder_norm(b, y, l->post_attention_norm, "post_attention_norm");
         h = named(b, mica_graph_add(b->g, x, y), "attn_residual");
-        y = mlp(b, l, norm(b, h, l->pre_mlp_norm, "pre_feedforward_norm"));
-        y = norm(b, y, l->post_mlp_norm, "post_feedforward_norm");
+        y = mlp(b, l, mica_builder_norm(b, h, l->pre_mlp_norm, "pre_feedforward_norm"));
+        y = mica_builder_norm(b, y, l->post_mlp_norm, "post_feedforward_norm");
         return named(b, mica_graph_add(b->g, h, y), "mlp_residual");
     }
     return GRAPH_NONE;
 }
 
-static void add_body(builder *b, graph_id tokens) {
+static void add_body(model_builder *b, graph_id tokens) {
     const dense_weights *w = &b->m->weights;
     graph_id embed = mica_graph_weight(b->g, w->embed);
     graph_id h = named(b, mica_graph_embed(b->g, tokens, embed), "embed_tokens");
@@ -182,7 +164,7 @@ static void add_body(builder *b, graph_id tokens) {
     }
     mica_graph_scope(b->g, "%s", "");
     h = named(b, mica_graph_gather_rows(b->g, h, b->logits_rows), "logits_rows");
-    h = norm(b, h, w->final_norm, "norm");
+    h = mica_builder_norm(b, h, w->final_norm, "norm");
     /* a tied head is the embedding's own node */
     graph_id head = w->head == w->embed ? embed : mica_graph_weight(b->g, w->head);
     h = named(b, mica_graph_matmul(b->g, h, head), "lm_head");
@@ -193,7 +175,7 @@ static void add_body(builder *b, graph_id tokens) {
 
 void mica_dense_build(const model *m, const model_build_options *options, model_graph *out) {
     graph *g = &out->g;
-    builder b = {.m = m, .c = &m->config, .a = m->facts.arch, .g = g, .out = out};
+    model_builder b = {.m = m, .c = &m->config, .a = m->facts.arch, .g = g, .out = out};
     b.wide_norms = options->force_dtype && options->dtype == MICA_F32;
     if (!mica_kv_layout_init(&b.layout, b.c->n_kv_heads, b.c->head_dim, b.c->head_dim,
                              options->cache_dtype)) {

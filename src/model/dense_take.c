@@ -3,23 +3,16 @@
  * Everything is taken when the model is loaded, so that a missing tensor or a wrong shape is an
  * error of loading and the audit that follows knows what nothing uses.
  */
-#include "model/loaded.h"
+#include "model/taker.h"
 
 #include <stdio.h>
 
-/* Takes tensors with one sticky error. */
-typedef struct taker {
-    model *m;
-    char scope[64]; /* "model.layers.3." */
-    mica_error *err;
-    mica_status st;
-} taker;
-
-static void no_memory(taker *t) {
+void mica_taker_no_memory(model_taker *t) {
     t->st = mica_fail(t->err, MICA_E_NOMEM, "%s: out of memory", t->m->path);
 }
 
-static const weight_vector *take_vector(taker *t, const char *name, const char *suffix, int64_t n) {
+const weight_vector *mica_taker_vector(model_taker *t, const char *name, const char *suffix,
+                                       int64_t n) {
     const weight_vector *v = NULL;
     char full[128];
     snprintf(full, sizeof(full), "%s%s.%s", t->scope, name, suffix);
@@ -28,12 +21,12 @@ static const weight_vector *take_vector(taker *t, const char *name, const char *
 }
 
 /* `from` + 1, each sum rounded once to `dtype`, in the model's arena. */
-static const weight_vector *add_one(taker *t, const weight_vector *from, mica_dtype dtype) {
+static const weight_vector *add_one(model_taker *t, const weight_vector *from, mica_dtype dtype) {
     size_t n = (size_t)from->n;
     weight_vector *v = mica_arena_alloc(&t->m->arena, sizeof(*v));
     void *data = mica_arena_calloc(&t->m->arena, n, mica_dtype_bytes(dtype));
     if (!v || !data) {
-        no_memory(t);
+        mica_taker_no_memory(t);
         return NULL;
     }
     for (size_t i = 0; i < n; i++)
@@ -42,8 +35,8 @@ static const weight_vector *add_one(taker *t, const weight_vector *from, mica_dt
     return v;
 }
 
-static norm_weight take_norm(taker *t, const char *name, int64_t n) {
-    const weight_vector *v = take_vector(t, name, "weight", n);
+norm_weight mica_taker_norm(model_taker *t, const char *name, int64_t n) {
+    const weight_vector *v = mica_taker_vector(t, name, "weight", n);
     norm_weight norm = {v, v};
     if (!v || t->m->facts.arch->norm != NORM_RMS_PLUS_1 || t->m->facts.is_gguf) return norm;
     norm.own = add_one(t, v, v->dtype);
@@ -51,7 +44,7 @@ static norm_weight take_norm(taker *t, const char *name, int64_t n) {
     return norm;
 }
 
-static bool wants_bias(const taker *t, const char *name, bias_rule rule) {
+static bool wants_bias(const model_taker *t, const char *name, bias_rule rule) {
     char full[128];
     switch (rule) {
     case BIAS_RULE_NEVER:
@@ -69,61 +62,64 @@ static bool wants_bias(const taker *t, const char *name, bias_rule rule) {
     return mica_weights_has(t->m->store, full);
 }
 
-static linear take_linear(taker *t, const char *name, int64_t n_out, int64_t n_in, bias_rule rule) {
+linear mica_taker_linear(model_taker *t, const char *name, int64_t n_out, int64_t n_in,
+                         bias_rule rule) {
     linear l = {0};
     char path[128];
     snprintf(path, sizeof(path), "%s%s", t->scope, name);
     if (!t->st) t->st = mica_weights_matrix(t->m->store, path, 0, n_out, n_in, &l.weight, t->err);
-    if (!t->st && wants_bias(t, name, rule)) l.bias = take_vector(t, name, "bias", n_out);
+    if (!t->st && wants_bias(t, name, rule)) l.bias = mica_taker_vector(t, name, "bias", n_out);
     return l;
 }
 
-static void take_layer(taker *t, int64_t index, dense_layer *l) {
+static void take_layer(model_taker *t, int64_t index, dense_layer *l) {
     const model_config *c = &t->m->config;
     const arch *a = t->m->facts.arch;
     int64_t hidden = c->hidden_size, wide = c->intermediate_size;
     int64_t n_q = c->n_heads * c->head_dim, n_kv = c->n_kv_heads * c->head_dim;
     snprintf(t->scope, sizeof(t->scope), "model.layers.%lld.", (long long)index);
-    l->input_norm = take_norm(t, "input_layernorm", hidden);
+    l->input_norm = mica_taker_norm(t, "input_layernorm", hidden);
     if (a->block == BLOCK_SANDWICH) {
-        l->post_attention_norm = take_norm(t, "post_attention_layernorm", hidden);
-        l->pre_mlp_norm = take_norm(t, "pre_feedforward_layernorm", hidden);
-        l->post_mlp_norm = take_norm(t, "post_feedforward_layernorm", hidden);
+        l->post_attention_norm = mica_taker_norm(t, "post_attention_layernorm", hidden);
+        l->pre_mlp_norm = mica_taker_norm(t, "pre_feedforward_layernorm", hidden);
+        l->post_mlp_norm = mica_taker_norm(t, "post_feedforward_layernorm", hidden);
     } else {
-        l->pre_mlp_norm = take_norm(t, "post_attention_layernorm", hidden);
+        l->pre_mlp_norm = mica_taker_norm(t, "post_attention_layernorm", hidden);
     }
-    l->q = take_linear(t, "self_attn.q_proj", n_q, hidden, a->qkv_bias);
-    l->k = take_linear(t, "self_attn.k_proj", n_kv, hidden, a->qkv_bias);
-    l->v = take_linear(t, "self_attn.v_proj", n_kv, hidden, a->qkv_bias);
-    l->o = take_linear(t, "self_attn.o_proj", hidden, n_q, a->o_bias);
+    l->q = mica_taker_linear(t, "self_attn.q_proj", n_q, hidden, a->qkv_bias);
+    l->k = mica_taker_linear(t, "self_attn.k_proj", n_kv, hidden, a->qkv_bias);
+    l->v = mica_taker_linear(t, "self_attn.v_proj", n_kv, hidden, a->qkv_bias);
+    l->o = mica_taker_linear(t, "self_attn.o_proj", hidden, n_q, a->o_bias);
     if (a->qk_norm) {
-        l->q_norm = take_norm(t, "self_attn.q_norm", c->head_dim);
-        l->k_norm = take_norm(t, "self_attn.k_norm", c->head_dim);
+        l->q_norm = mica_taker_norm(t, "self_attn.q_norm", c->head_dim);
+        l->k_norm = mica_taker_norm(t, "self_attn.k_norm", c->head_dim);
     }
-    l->gate = take_linear(t, "mlp.gate_proj", wide, hidden, a->mlp_bias);
-    l->up = take_linear(t, "mlp.up_proj", wide, hidden, a->mlp_bias);
-    l->down = take_linear(t, "mlp.down_proj", hidden, wide, a->mlp_bias);
+    l->gate = mica_taker_linear(t, "mlp.gate_proj", wide, hidden, a->mlp_bias);
+    l->up = mica_taker_linear(t, "mlp.up_proj", wide, hidden, a->mlp_bias);
+    l->down = mica_taker_linear(t, "mlp.down_proj", hidden, wide, a->mlp_bias);
 }
 
 mica_status mica_dense_take(model *m, mica_error *err) {
     const model_config *c = &m->config;
     dense_weights *w = &m->weights;
-    taker t = {.m = m, .err = err};
+    model_taker t = {.m = m, .err = err};
     w->layers = mica_arena_calloc(&m->arena, (size_t)c->n_layers, sizeof(*w->layers));
     if (!w->layers) {
-        no_memory(&t);
+        mica_taker_no_memory(&t);
         return t.st;
     }
-    w->embed = take_linear(&t, "model.embed_tokens", c->vocab_size, c->hidden_size, BIAS_RULE_NEVER)
-                   .weight;
+    w->embed =
+        mica_taker_linear(&t, "model.embed_tokens", c->vocab_size, c->hidden_size, BIAS_RULE_NEVER)
+            .weight;
     for (int64_t i = 0; !t.st && i < c->n_layers; i++)
         take_layer(&t, i, &w->layers[i]);
     t.scope[0] = '\0';
-    w->final_norm = take_norm(&t, "model.norm", c->hidden_size);
+    w->final_norm = mica_taker_norm(&t, "model.norm", c->hidden_size);
     w->head = w->embed;
     if (c->tied)
         mica_weights_drop(m->store, "lm_head.");
     else
-        w->head = take_linear(&t, "lm_head", c->vocab_size, c->hidden_size, BIAS_RULE_NEVER).weight;
+        w->head =
+            mica_taker_linear(&t, "lm_head", c->vocab_size, c->hidden_size, BIAS_RULE_NEVER).weight;
     return t.st;
 }

@@ -1,0 +1,34 @@
+/* builder.h: what the builders of one graph share: dense.c, and the files for parts of a layer that
+ * are not the dense skeleton.
+ *
+ * Nothing is computed here: nodes are appended. A failed builder leaves its error in the graph.
+ */
+#ifndef MICA_MODEL_BUILDER_H
+#define MICA_MODEL_BUILDER_H
+
+#include "model/loaded.h"
+
+typedef struct model_builder {
+    const model *m;
+    const model_config *c;
+    const arch *a;
+    graph *g;
+    model_graph *out;
+    bool wide_norms; /* all activations are f32 */
+    kv_layout layout;
+    graph_id angles[2];
+    graph_id positions, row_seq, span_lo, span_hi, logits_rows;
+    graph_id block_table[MODEL_MAX_GROUPS], slots[MODEL_MAX_GROUPS];
+} model_builder;
+
+static inline graph_id named(model_builder *b, graph_id id, const char *name) {
+    return mica_graph_name(b->g, id, name);
+}
+
+graph_id mica_builder_norm(model_builder *b, graph_id x, norm_weight w, const char *name);
+/* x W^T, plus the bias if there is one. */
+graph_id mica_builder_project(model_builder *b, graph_id x, linear l, const char *name);
+/* The family's activation of a gate. */
+graph_id mica_builder_activation(model_builder *b, graph_id x);
+
+#endif
