@@ -134,6 +134,30 @@ graph_id mica_graph_gelu(graph *g, graph_id x) { return unary(g, OP_GELU, x, no_
 graph_id mica_graph_gelu_tanh(graph *g, graph_id x) { return unary(g, OP_GELU_TANH, x, no_attr); }
 graph_id mica_graph_sigmoid(graph *g, graph_id x) { return unary(g, OP_SIGMOID, x, no_attr); }
 graph_id mica_graph_softplus(graph *g, graph_id x) { return unary(g, OP_SOFTPLUS, x, no_attr); }
+graph_id mica_graph_relu2(graph *g, graph_id x) { return unary(g, OP_RELU2, x, no_attr); }
+graph_id mica_graph_clamp(graph *g, graph_id x, float c) {
+    return unary(g, OP_CLAMP, x, (graph_attr){.scale = {c}});
+}
+graph_id mica_graph_xielu(graph *g, graph_id x, float alpha_p, float alpha_n, float beta,
+                          float eps) {
+    return unary(g, OP_XIELU, x, (graph_attr){.xielu = {alpha_p, alpha_n, beta, eps}});
+}
+
+graph_id mica_graph_position_scale(graph *g, graph_id x, graph_id positions, float beta,
+                                   int32_t offset, int32_t length) {
+    graph_node node;
+    graph_id src[2] = {x, positions};
+    if (!mica_graph_begin(g, &node, OP_POSITION_SCALE, 2, src, 0)) return GRAPH_NONE;
+    if (!mica_graph_want_float(g, &node, 0, "x")) return GRAPH_NONE;
+    const graph_type *t = mica_graph_type_of(g, x);
+    if (!mica_graph_want_i32(g, &node, 1, "positions", 1, t->dim)) return GRAPH_NONE;
+    if (length <= 0) return mica_graph_reject(g, &node, "length is %d; expected 1 or more", length);
+    node.type = mica_graph_type(mica_graph_result_dtype(g, &node, 1), t->n_dims, t->dim);
+    node.attr.position_scale.beta = beta;
+    node.attr.position_scale.offset = offset;
+    node.attr.position_scale.length = length;
+    return mica_graph_append(g, &node);
+}
 
 /* ---- norms ---- */
 

@@ -69,7 +69,11 @@ typedef enum graph_op {
     OP_GELU_TANH, /* tanh form */
     OP_SIGMOID,
     OP_SOFTPLUS,
-    OP_SOFTCAP, /* c * tanh(x / c) */
+    OP_SOFTCAP,        /* c * tanh(x / c) */
+    OP_RELU2,          /* max(x, 0)^2 */
+    OP_XIELU,          /* x > 0: ap x^2 + beta x; else an (expm1(min(x, eps)) - x) + beta x */
+    OP_CLAMP,          /* into [-c, c] */
+    OP_POSITION_SCALE, /* x [R, ..], positions i32 [R]: x * (1 + beta ln(1 + floor((p + o) / n))) */
     OP_CAST,
     OP_COPY, /* makes a strided view contiguous */
     /* fused by rewrite rules */
@@ -141,7 +145,15 @@ typedef union graph_attr {
     } view; /* elements from the source's first element (the source may be a view too) */
     struct {
         float c;
-    } scale; /* also softcap */
+    } scale; /* also softcap, clamp */
+    struct {
+        float alpha_p, alpha_n, beta, eps;
+    } xielu;
+    struct {
+        float beta;
+        int32_t offset; /* o */
+        int32_t length; /* n, above 0 */
+    } position_scale;
     struct {
         float eps;
     } norm;
@@ -289,6 +301,13 @@ graph_id mica_graph_gelu_tanh(graph *g, graph_id x);
 graph_id mica_graph_sigmoid(graph *g, graph_id x);
 graph_id mica_graph_softplus(graph *g, graph_id x);
 graph_id mica_graph_softcap(graph *g, graph_id x, float c);
+graph_id mica_graph_relu2(graph *g, graph_id x);
+graph_id mica_graph_xielu(graph *g, graph_id x, float alpha_p, float alpha_n, float beta,
+                          float eps);
+graph_id mica_graph_clamp(graph *g, graph_id x, float c);
+/* Every element of row r times 1 + beta * ln(1 + floor((positions[r] + offset) / length)). */
+graph_id mica_graph_position_scale(graph *g, graph_id x, graph_id positions, float beta,
+                                   int32_t offset, int32_t length);
 graph_id mica_graph_glu_matmul(graph *g, graph_id x, graph_id w_gate, graph_id w_up, glu_act act);
 
 graph_id mica_graph_top_k(graph *g, graph_id scores, int32_t k);

@@ -153,6 +153,43 @@ static void make_unary(check_case *c) {
     c->attr.scale.c = (float)(check_uniform(&c->rng) * 20 + 25);
 }
 
+static void make_xielu(check_case *c) {
+    make_unary(c);
+    c->attr.xielu.alpha_p = (float)(1.1 + check_uniform(&c->rng));
+    c->attr.xielu.alpha_n = (float)(1.5 + check_uniform(&c->rng));
+    c->attr.xielu.beta = 0.5f;
+    c->attr.xielu.eps = -1e-6f;
+}
+
+static void make_position_scale(check_case *c) {
+    int64_t dims[3];
+    make_shape(c, dims);
+    int n_dims = (int)check_between(&c->rng, 2, 3);
+    if (n_dims == 2) dims[1] = dims[2];
+    check_operand(c, 0, check_float_dtype(c), n_dims, dims);
+    int32_t *positions = check_operand_i32(c, 1, 1, dims);
+    for (int64_t r = 0; r < dims[0]; r++)
+        positions[r] = (int32_t)check_below(&c->rng, 5000);
+    check_output(c, check_float_dtype(c), n_dims, dims);
+    c->attr.position_scale.beta = (float)fabs(check_uniform(&c->rng));
+    c->attr.position_scale.offset = (int32_t)check_below(&c->rng, 2);
+    c->attr.position_scale.length = (int32_t)check_between(&c->rng, 1, 100);
+}
+
+static void truth_position_scale(const check_case *c, double *want, double *bound) {
+    const kernel_operand *out = &c->call.out;
+    int64_t n = operand_width(out), inner = operand_rows(out) / (out->dim[0] ? out->dim[0] : 1);
+    for (int64_t e = 0; e < operand_rows(out) * n; e++) {
+        int64_t p = operand_i32(&c->call.src[1])[e / n / inner] + c->attr.position_scale.offset;
+        double f = 1 + (double)c->attr.position_scale.beta *
+                           log1p((double)(p / c->attr.position_scale.length));
+        double x = check_at(&c->call.src[0], e / n, e % n);
+        want[e] = x * f;
+        bound[e] = fabs(want[e]) * (check_rounding(out->dtype, 1.0) + 6 * CHECK_U);
+        bound[e] += check_rounding(out->dtype, fabs(want[e]) + bound[e]);
+    }
+}
+
 static void make_copy(check_case *c) {
     int64_t dims[3];
     mica_dtype t = check_float_dtype(c);
@@ -224,6 +261,19 @@ static double unary_truth(const check_case *c, double x, double y, double *bound
     case OP_SOFTCAP:
         *bound = 6 * unit * fmin(fabs(x), cap) + 2 * cap * check_rounding(t, 0);
         return cap * tanh(x / cap);
+    case OP_RELU2:
+        *bound = CHECK_U * x * x + 0x1p-149;
+        return x > 0 ? x * x : 0;
+    case OP_CLAMP: /* the limit is rounded to T */
+        *bound = unit * cap;
+        return fmin(fmax(x, -cap), cap);
+    case OP_XIELU: {
+        double ap = (double)c->attr.xielu.alpha_p, an = (double)c->attr.xielu.alpha_n;
+        double beta = (double)c->attr.xielu.beta, e = expm1(fmin(x, (double)c->attr.xielu.eps));
+        *bound = 8 * unit * (ap * x * x + (fabs(e) + fabs(x)) * an + beta * fabs(x));
+        *bound += 4 * (1 + an) * check_rounding(t, 0); /* steps below the least normal number */
+        return x > 0 ? ap * x * x + beta * x : (e - x) * an + beta * x;
+    }
     case OP_SILU_GRAD: {
         double s = 1 / (1 + exp(-x));
         *bound = fabs(y) * (2 + fabs(x)) * 12 * CHECK_U + 0x1p-145;
@@ -269,6 +319,10 @@ const check_op check_ops_dense[] = {
     {"sigmoid", OP_SIGMOID, 60, make_unary, truth_elements},
     {"softplus", OP_SOFTPLUS, 60, make_unary, truth_elements},
     {"softcap", OP_SOFTCAP, 60, make_unary, truth_elements},
+    {"relu2", OP_RELU2, 60, make_unary, truth_elements},
+    {"clamp", OP_CLAMP, 60, make_unary, truth_elements},
+    {"xielu", OP_XIELU, 100, make_xielu, truth_elements},
+    {"position_scale", OP_POSITION_SCALE, 60, make_position_scale, truth_position_scale},
     {"cast", OP_CAST, 60, make_unary, truth_elements},
     {"copy", OP_COPY, 60, make_copy, truth_elements},
     {"pad", OP_PAD, 60, make_pad, truth_pad},

@@ -54,6 +54,30 @@ static inline float act_softcap(float x, float c, mica_dtype t) {
     return mica_round_to(y * ct, t);
 }
 
+static inline float act_relu2(float x) {
+    float r = x > 0.0f ? x : 0.0f;
+    return r * r;
+}
+
+/* e^x - 1 without cancellation: with h = tanh(x/2) it is 2h / (1 - h). */
+static inline float act_expm1(float x) {
+    float h = tanh_f32(x * 0.5f);
+    return 2.0f * h / (1.0f - h);
+}
+
+/* The parameters are constants of the layer, in T already. */
+static inline float act_xielu(float x, float alpha_p, float alpha_n, float beta, float eps,
+                              mica_dtype t) {
+    float linear = mica_round_to(beta * x, t);
+    if (x > 0.0f) {
+        float square = mica_round_to(mica_round_to(alpha_p * x, t) * x, t);
+        return mica_round_to(square + linear, t);
+    }
+    float e = mica_round_to(act_expm1(x < eps ? x : eps), t);
+    float bend = mica_round_to(mica_round_to(e - x, t) * alpha_n, t);
+    return mica_round_to(bend + linear, t);
+}
+
 static inline float act_glu(glu_act act, float gate, mica_dtype t) {
     if (act == GLU_SILU) return act_silu(gate, t);
     return act == GLU_GELU ? act_gelu(gate, t) : act_gelu_tanh(gate, t);

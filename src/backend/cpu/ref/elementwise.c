@@ -5,6 +5,8 @@
  * dtype. Unit: 1024 columns of one row.
  * Profile: exact. Source: docs/numerics.md 1.3, 4.1.
  */
+#include <math.h>
+
 #include "backend/cpu/activation.h"
 #include "backend/cpu/operand.h"
 
@@ -48,6 +50,23 @@ static float softcap(const kernel_call *call, float a, float b) {
     (void)b;
     return act_softcap(a, call->attr->scale.c, call->out.dtype);
 }
+static float relu2(const kernel_call *call, float a, float b) {
+    (void)call;
+    (void)b;
+    return act_relu2(a);
+}
+static float clamp(const kernel_call *call, float a, float b) {
+    float c = mica_round_to(call->attr->scale.c, call->out.dtype);
+    (void)b;
+    return a < -c ? -c : a > c ? c : a;
+}
+static float xielu(const kernel_call *call, float a, float b) {
+    mica_dtype t = call->out.dtype;
+    (void)b;
+    return act_xielu(
+        a, mica_round_to(call->attr->xielu.alpha_p, t), mica_round_to(call->attr->xielu.alpha_n, t),
+        mica_round_to(call->attr->xielu.beta, t), mica_round_to(call->attr->xielu.eps, t), t);
+}
 static float cast(const kernel_call *call, float a, float b) {
     (void)call;
     (void)b;
@@ -61,17 +80,13 @@ static float silu_grad(const kernel_call *call, float a, float b) {
 }
 
 static const element_fn functions[GRAPH_N_OPS] = {
-    [OP_ADD] = add,
-    [OP_MUL] = mul,
-    [OP_SCALE] = scale,
-    [OP_SILU] = silu,
-    [OP_GELU] = gelu,
-    [OP_GELU_TANH] = gelu_tanh,
-    [OP_SIGMOID] = sigmoid,
-    [OP_SOFTPLUS] = softplus,
-    [OP_SOFTCAP] = softcap,
-    [OP_CAST] = cast,
-    [OP_SILU_GRAD] = silu_grad,
+    [OP_ADD] = add,         [OP_MUL] = mul,
+    [OP_SCALE] = scale,     [OP_SILU] = silu,
+    [OP_GELU] = gelu,       [OP_GELU_TANH] = gelu_tanh,
+    [OP_SIGMOID] = sigmoid, [OP_SOFTPLUS] = softplus,
+    [OP_SOFTCAP] = softcap, [OP_RELU2] = relu2,
+    [OP_XIELU] = xielu,     [OP_CLAMP] = clamp,
+    [OP_CAST] = cast,       [OP_SILU_GRAD] = silu_grad,
 };
 
 static int64_t units_per_row(const kernel_call *call) {
@@ -104,6 +119,32 @@ static void run_elements(const kernel_call *call, int64_t begin, int64_t end, vo
             float bv = has_b ? operand_load(b, b_off + i * b_step) : 0.0f;
             operand_store(out, out_off + i * out_step, fn(call, av, bv));
         }
+    }
+}
+
+/* ln(1 + n) for a whole n >= 0: the power of two apart, so that log1p_f32 gets at most 1. */
+static float log_of_next(float n) {
+    uint32_t bits = mica_f32_bits(1.0f + n);
+    int power = (int)(bits >> 23) - 127;
+    float m = mica_bits_f32((bits & 0x7FFFFFu) | 0x3F800000u);
+    return (float)power * 0.693147181f + log1p_f32(m - 1.0f);
+}
+
+/* The factor is formed in f32 and rounded to T before it multiplies. */
+static void run_position_scale(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    const kernel_operand *a = &call->src[0], *out = &call->out;
+    const int32_t *positions = operand_i32(&call->src[1]);
+    int64_t n_inner = operand_rows(out) / out->dim[0];
+    for (int64_t u = begin; u < end; u++) {
+        int64_t r, first, last = unit_columns(call, u, &r, &first);
+        float p = (float)(positions[r / n_inner] + call->attr->position_scale.offset);
+        float n = floorf(p / (float)call->attr->position_scale.length);
+        float f = 1.0f + call->attr->position_scale.beta * log_of_next(n);
+        f = mica_round_to(f, out->dtype);
+        for (int64_t i = first; i < last; i++)
+            operand_store(out, operand_row(out, r) + i * operand_step(out),
+                          f * operand_load(a, operand_row(a, r) + i * operand_step(a)));
     }
 }
 
@@ -146,6 +187,11 @@ const cpu_kernel mica_kernels_elementwise_ref[] = {
     {"sigmoid_ref", OP_SIGMOID, ISA_REF, declines_none, n_units, run_elements, NULL},
     {"softplus_ref", OP_SOFTPLUS, ISA_REF, declines_none, n_units, run_elements, NULL},
     {"softcap_ref", OP_SOFTCAP, ISA_REF, declines_none, n_units, run_elements, NULL},
+    {"relu2_ref", OP_RELU2, ISA_REF, declines_none, n_units, run_elements, NULL},
+    {"xielu_ref", OP_XIELU, ISA_REF, declines_none, n_units, run_elements, NULL},
+    {"clamp_ref", OP_CLAMP, ISA_REF, declines_none, n_units, run_elements, NULL},
+    {"position_scale_ref", OP_POSITION_SCALE, ISA_REF, declines_none, n_units, run_position_scale,
+     NULL},
     {"cast_ref", OP_CAST, ISA_REF, declines_none, n_units, run_elements, NULL},
     {"silu_grad_ref", OP_SILU_GRAD, ISA_REF, declines_none, n_units, run_elements, NULL},
     {"copy_ref", OP_COPY, ISA_REF, declines_none, n_units, run_copy, NULL},

@@ -44,6 +44,12 @@ static inline v16 element(const kernel_call *call, v16 a, v16 b) {
         return v16_sigmoid(a, t);
     case OP_SOFTCAP:
         return v16_softcap(a, call->attr->scale.c, t);
+    case OP_RELU2:
+        a = v16_max(a, v16_zero());
+        return v16_mul(a, a);
+    case OP_CLAMP: /* the limit first: what is no number passes, as in the reference */
+        b = v16_set(mica_round_to(call->attr->scale.c, t));
+        return v16_min(b, v16_max(v16_sub(v16_zero(), b), a));
     default:
         return a; /* OP_CAST */
     }
