@@ -81,9 +81,7 @@ static void move(mica_pool *pool, atomic_uint *epoch) {
 
 /* ---- running ---- */
 
-void mica_pool_barrier(mica_pool *pool, int thread) {
-    (void)thread;
-    if (pool->n_threads == 1) return;
+void mica_pool_meet(mica_pool *pool, int thread, mica_pool_fn fn, void *arg) {
     /* It cannot move before this thread has arrived. */
     unsigned old = atomic_load_explicit(&pool->barrier_epoch, memory_order_relaxed);
     int n_before = atomic_fetch_add_explicit(&pool->n_arrived, 1, memory_order_acq_rel);
@@ -91,9 +89,13 @@ void mica_pool_barrier(mica_pool *pool, int thread) {
         wait_until_moved(pool, &pool->barrier_epoch, old);
         return;
     }
+    /* Acquire-release above: what the others wrote before they arrived is seen from here on. */
+    if (fn) fn(arg, thread, pool->n_threads);
     atomic_store_explicit(&pool->n_arrived, 0, memory_order_relaxed);
-    move(pool, &pool->barrier_epoch);
+    if (pool->n_threads > 1) move(pool, &pool->barrier_epoch);
 }
+
+void mica_pool_barrier(mica_pool *pool, int thread) { mica_pool_meet(pool, thread, NULL, NULL); }
 
 static void *worker_main(void *arg) {
     const pool_worker *worker = arg;

@@ -21,6 +21,9 @@ void mica_pool_run(mica_pool *pool, mica_pool_fn fn, void *arg);
 /* Inside a run: returns when all threads of the pool have called it. Everything written before it
  * by any thread is visible to every thread after it. */
 void mica_pool_barrier(mica_pool *pool, int thread);
+/* The same, and whoever comes last calls fn(arg, thread, n) with its own arg before the others go
+ * on: after all that the others wrote before, before all that they do after. */
+void mica_pool_meet(mica_pool *pool, int thread, mica_pool_fn fn, void *arg);
 
 /* The least of the physical cores in the affinity mask and the cgroup quota rounded up; at least 1.
  */

@@ -89,6 +89,48 @@ static void barriers_with_sleepers(void **state) {
     check_phases(5, 5, 20, 60);   /* about as long as it: races of falling asleep and waking */
 }
 
+typedef struct meeting {
+    mica_pool *pool;
+    int n_rounds, n_done; /* n_done: counted by whoever comes last */
+    int cells[MAX_THREADS];
+    int n_wrong[MAX_THREADS], n_wrong_alone;
+} meeting;
+
+static void count_alone(void *arg, int thread, int n_threads) {
+    meeting *m = arg;
+    (void)thread;
+    for (int t = 0; t < n_threads; t++)
+        m->n_wrong_alone += m->cells[t] != m->n_done + 1;
+    m->n_done++;
+}
+
+static void run_meetings(void *arg, int thread, int n_threads) {
+    meeting *m = arg;
+    (void)n_threads;
+    for (int round = 1; round <= m->n_rounds; round++) {
+        m->cells[thread] = round;
+        mica_pool_meet(m->pool, thread, count_alone, m);
+        m->n_wrong[thread] += m->n_done != round;
+        mica_pool_barrier(m->pool, thread);
+    }
+}
+
+/* The last one alone sees what all wrote before, and all see what it wrote. */
+static void the_last_one_works_alone(void **state) {
+    (void)state;
+    static const int n_threads[] = {1, 2, 3, 8};
+    for (int i = 0; i < 4; i++) {
+        meeting m = {.n_rounds = 200};
+        assert_int_equal(mica_pool_new(&m.pool, n_threads[i], NULL), MICA_OK);
+        mica_pool_run(m.pool, run_meetings, &m);
+        assert_int_equal(m.n_done, m.n_rounds);
+        assert_int_equal(m.n_wrong_alone, 0);
+        for (int t = 0; t < n_threads[i]; t++)
+            assert_int_equal(m.n_wrong[t], 0);
+        mica_pool_free(m.pool);
+    }
+}
+
 static void largest_pool(void **state) {
     (void)state;
     check_phases(MAX_THREADS, 2, 2, 0);
@@ -330,6 +372,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(barriers_in_a_hurry),
         cmocka_unit_test(barriers_with_sleepers),
+        cmocka_unit_test(the_last_one_works_alone),
         cmocka_unit_test(largest_pool),
         cmocka_unit_test(runs_follow_each_other),
         cmocka_unit_test(pools_are_independent),

@@ -1,10 +1,12 @@
 /* exec.c: replays a plan with a fixed set of threads.
  *
  * All calls are resolved once. A run patches what may have changed (sizes that hang on a row count,
- * addresses of inputs and caches), then every thread walks the tape: it takes small ranges of a
- * step's work units from a counter until none is left, and meets the others at a barrier. So a
- * thread that lost its core delays nobody, and since units are independent the result does not
- * depend on who did what. A run allocates nothing and takes no lock.
+ * addresses of inputs and caches) and cuts the tape into phases: steps that do not touch each
+ * other's memory, then small steps, then a barrier. Every thread walks the phases: it takes small
+ * ranges of a step's work units from a counter until none is left and goes on to the next step; who
+ * comes last to the barrier does the small steps alone. So a thread that lost its core delays
+ * nobody, and since units are independent the result does not depend on who did what. A run
+ * allocates nothing and takes no lock.
  */
 #include <inttypes.h>
 #include <stdalign.h>
@@ -13,6 +15,7 @@
 
 #include "backend/cpu/backend.h"
 #include "backend/cpu/call.h"
+#include "backend/cpu/phases.h"
 #include "base/checked.h"
 
 enum { CACHE_LINE = 64, RANGES_PER_THREAD = 8 };
@@ -24,6 +27,12 @@ typedef struct exec_step {
     const cpu_kernel *kernel;
     kernel_call *call;
 } exec_step;
+
+/* Steps [begin, middle) are shared by all threads, those of [middle, end) follow in their order on
+ * the one that comes last. */
+typedef struct exec_phase {
+    int32_t begin, middle, end;
+} exec_phase;
 
 /* A size that hangs on a symbol. */
 typedef struct size_patch {
@@ -47,6 +56,9 @@ struct cpu_exec {
     size_t scratch_stride;
     kernel_call *calls;
     exec_step *steps;
+    int32_t *last_conflict; /* of each step */
+    exec_phase *phases;
+    int32_t n_phases;
     size_patch *sizes;
     int32_t n_sizes;
     address_patch *addresses;
@@ -97,8 +109,11 @@ static mica_status allocate(cpu_exec *e, mica_error *err) {
     e->steps = mica_aligned_alloc(CACHE_LINE, n * sizeof(*e->steps));
     e->sizes = mica_calloc(n_operands, sizeof(*e->sizes)); /* one symbolic dimension each */
     e->addresses = mica_calloc(n_operands, sizeof(*e->addresses));
+    e->last_conflict = mica_calloc(n, sizeof(*e->last_conflict));
+    e->phases = mica_calloc(n, sizeof(*e->phases));
     e->scratch_stride = mica_align_up(p->scratch_bytes, CACHE_LINE);
-    bool ok = e->calls && e->steps && e->sizes && e->addresses && p->arena_bytes < SIZE_MAX / 2 &&
+    bool ok = e->calls && e->steps && e->sizes && e->addresses && e->last_conflict && e->phases &&
+              p->arena_bytes < SIZE_MAX / 2 &&
               mica_mul_size(e->scratch_stride, n_threads, &scratch_bytes);
     if (ok && p->arena_bytes) e->arena = mica_aligned_alloc(CACHE_LINE, (size_t)p->arena_bytes);
     if (ok && scratch_bytes) e->scratch = mica_aligned_alloc(CACHE_LINE, scratch_bytes);
@@ -125,6 +140,7 @@ mica_status mica_cpu_exec_new(cpu_exec **out, cpu_backend *backend, const plan *
     }
     resolve_steps(e);
     resolve_outputs(e);
+    mica_cpu_find_conflicts(p, e->last_conflict);
     *out = e;
     return MICA_OK;
 }
@@ -135,6 +151,8 @@ void mica_cpu_exec_free(cpu_exec *exec) {
     mica_free(exec->scratch);
     mica_free(exec->calls);
     mica_free(exec->steps);
+    mica_free(exec->last_conflict);
+    mica_free(exec->phases);
     mica_free(exec->sizes);
     mica_free(exec->addresses);
     mica_free(exec);
@@ -182,22 +200,65 @@ static void divide(cpu_exec *e) {
     }
 }
 
+/* A phase ends before a shared step that follows a small one, or that must wait for one of its
+ * own. Steps without units take part in nothing. */
+static void find_phases(cpu_exec *e) {
+    exec_phase *phase = e->phases;
+    bool is_open = false;
+    e->n_phases = 0;
+    for (int32_t s = 0; s < e->plan->n_steps; s++) {
+        if (e->steps[s].n_units == 0) continue;
+        bool small = mica_cpu_is_small(e->steps[s].kernel, e->steps[s].call);
+        bool waits = !small && is_open &&
+                     (phase->end > phase->middle || e->last_conflict[s] >= phase->begin);
+        if (!is_open || waits) {
+            phase = &e->phases[e->n_phases++];
+            *phase = (exec_phase){s, s, s};
+            is_open = true;
+        }
+        phase->end = s + 1;
+        if (!small) phase->middle = s + 1;
+    }
+}
+
+static void *scratch_of(const cpu_exec *e, const exec_step *step, int thread) {
+    return step->kernel->scratch_bytes ? e->scratch + (size_t)thread * e->scratch_stride : NULL;
+}
+
+static void share_step(const cpu_exec *e, exec_step *step, int thread) {
+    for (;;) {
+        int64_t begin = atomic_fetch_add_explicit(&step->next, step->n_range, memory_order_relaxed);
+        if (begin >= step->n_units) return;
+        int64_t end = begin + step->n_range;
+        step->kernel->run(step->call, begin, end < step->n_units ? end : step->n_units,
+                          scratch_of(e, step, thread));
+    }
+}
+
+/* The small steps of a phase. */
+typedef struct alone {
+    const cpu_exec *e;
+    const exec_phase *phase;
+} alone;
+
+static void run_alone(void *arg, int thread, int n_threads) {
+    const alone *a = arg;
+    (void)n_threads;
+    for (int32_t s = a->phase->middle; s < a->phase->end; s++) {
+        const exec_step *step = &a->e->steps[s];
+        if (step->n_units)
+            step->kernel->run(step->call, 0, step->n_units, scratch_of(a->e, step, thread));
+    }
+}
+
 static void run_thread(void *arg, int thread, int n_threads) {
     cpu_exec *e = arg;
     (void)n_threads;
-    void *scratch = e->scratch ? e->scratch + (size_t)thread * e->scratch_stride : NULL;
-    for (int32_t s = 0; s < e->plan->n_steps; s++) {
-        exec_step *step = &e->steps[s];
-        if (step->n_units == 0) continue;
-        for (;;) {
-            int64_t begin =
-                atomic_fetch_add_explicit(&step->next, step->n_range, memory_order_relaxed);
-            if (begin >= step->n_units) break;
-            int64_t end = begin + step->n_range;
-            step->kernel->run(step->call, begin, end < step->n_units ? end : step->n_units,
-                              step->kernel->scratch_bytes ? scratch : NULL);
-        }
-        mica_pool_barrier(e->backend->pool, thread);
+    for (int32_t i = 0; i < e->n_phases; i++) {
+        const exec_phase *phase = &e->phases[i];
+        for (int32_t s = phase->begin; s < phase->middle; s++)
+            if (e->steps[s].n_units) share_step(e, &e->steps[s], thread);
+        mica_pool_meet(e->backend->pool, thread, run_alone, &(alone){e, phase});
     }
 }
 
@@ -206,6 +267,7 @@ mica_status mica_cpu_exec_run(cpu_exec *exec, const plan_inputs *inputs, mica_er
     if (st) return st;
     patch(exec, inputs);
     divide(exec);
+    find_phases(exec);
     mica_pool_run(exec->backend->pool, run_thread, exec);
     return MICA_OK;
 }

@@ -15,7 +15,7 @@
 #define I8_TILE_ROWS 2
 #define I8_TILE_VECS 1
 #define I8_WIDE_DIFFERS 1
-#define I8_FEW_ROWS 0 /* no streaming: the tile serves one row too */
+#define I8_FEW_ROWS 4 /* more rows of x pay for a tile */
 
 static inline v16i i8_load(const uint8_t *p) {
     return v16i_pair(_mm256_loadu_si256((const __m256i *)p),
@@ -85,14 +85,7 @@ static inline void i8_turn_floats(const float *rows, int64_t stride, v16 t[16]) 
     }
 }
 
-static inline void i8_order(const i8_form *f, int64_t n, bool is_fine, const uint8_t *row,
-                            uint8_t *to) {
-    (void)f, (void)n, (void)is_fine, (void)row, (void)to;
-}
-static inline void i8_stream(const i8_form *f, const i8_lanes *lanes, const uint8_t *const rows[16],
-                             const uint8_t *x, bool is_fine, float *sums) {
-    (void)f, (void)lanes, (void)rows, (void)x, (void)is_fine, (void)sums;
-}
+#include "backend/cpu/x86/i8_stream_avx2.h"
 
 /* ---- quantizing 32 floats ---- */
 static inline uint32_t i8_largest_bits(const float *x) {
