@@ -7,7 +7,21 @@
 
 #include <inttypes.h>
 
-graph_id mica_graph_top_k(graph *g, graph_id scores, int32_t k) {
+static bool groups_ok(graph *g, const graph_node *node, int32_t k, const top_k_groups *groups,
+                      int64_t n) {
+    int64_t n_groups = groups->n_groups, size = n_groups > 0 ? n / n_groups : 0;
+    bool good = n_groups > 0 && n % n_groups == 0 && groups->n_used > 0 &&
+                groups->n_used <= n_groups && groups->n_best > 0 && groups->n_best <= size &&
+                groups->n_best <= TOP_K_MAX_BEST && k <= groups->n_used * size;
+    if (good) return true;
+    mica_graph_reject(g, node,
+                      "%" PRId32 " of %" PRId64 " scores in the best %" PRId32 " of %" PRId32
+                      " groups by their best %" PRId32,
+                      k, n, groups->n_used, groups->n_groups, groups->n_best);
+    return false;
+}
+
+graph_id mica_graph_top_k(graph *g, graph_id scores, int32_t k, const top_k_groups *groups) {
     graph_node node;
     if (!mica_graph_begin(g, &node, OP_TOP_K, 1, &scores, 0)) return GRAPH_NONE;
     if (!mica_graph_want_float(g, &node, 0, "scores")) return GRAPH_NONE;
@@ -17,14 +31,17 @@ graph_id mica_graph_top_k(graph *g, graph_id scores, int32_t k) {
         return mica_graph_reject(g, &node, "k is %" PRId32 "; expected 1 to %" PRId64, k,
                                  mica_graph_last(t));
     }
+    if (groups && groups->n_groups && !groups_ok(g, &node, k, groups, mica_graph_last(t)))
+        return GRAPH_NONE;
     graph_dim dims[2] = {t->dim[0], mica_dim(k)};
     node.type = mica_graph_type(MICA_I32, 2, dims);
     node.attr.top_k.k = k;
+    if (groups) node.attr.top_k.groups = *groups;
     return mica_graph_append(g, &node);
 }
 
-graph_id mica_graph_top_k_weights(graph *g, graph_id scores, graph_id idx, bool softmax_before,
-                                  bool normalize, float factor) {
+graph_id mica_graph_top_k_weights(graph *g, graph_id scores, graph_id idx,
+                                  const top_k_weighting *weighting) {
     graph_node node;
     graph_id src[2] = {scores, idx};
     if (!mica_graph_begin(g, &node, OP_TOP_K_WEIGHTS, 2, src, 0)) return GRAPH_NONE;
@@ -34,10 +51,9 @@ graph_id mica_graph_top_k_weights(graph *g, graph_id scores, graph_id idx, bool 
     graph_dim dims[2] = {mica_graph_type_of(g, scores)->dim[0], mica_graph_type_of(g, idx)->dim[1]};
     if (!mica_graph_want_i32(g, &node, 1, "idx", 2, dims)) return GRAPH_NONE;
     node.type = mica_graph_type(mica_graph_result_dtype(g, &node, 1), 2, dims);
-    node.attr.top_k.k = (int32_t)mica_graph_fixed(dims[1]);
-    node.attr.top_k.softmax_before = softmax_before;
-    node.attr.top_k.normalize = normalize;
-    node.attr.top_k.factor = factor;
+    if (weighting->rule == TOP_K_SPARSEMIXER && mica_graph_fixed(dims[1]) != 2)
+        return mica_graph_reject(g, &node, "sparsemixer weights are those of 2 experts");
+    node.attr.top_k_weights = *weighting;
     return mica_graph_append(g, &node);
 }
 

@@ -124,6 +124,30 @@ bool mica_kv_layout_init(kv_layout *layout, int64_t n_kv_heads, int64_t head_dim
 
 typedef enum glu_act { GLU_SILU, GLU_GELU_TANH, GLU_GELU } glu_act;
 
+/* A choice among the experts of the best groups only: E experts are cut into n_groups, a group's
+ * score is the sum of its n_best (at most TOP_K_MAX_BEST) largest scores, and n_used groups are
+ * kept. n_groups 0: no groups. */
+#define TOP_K_MAX_BEST 8
+typedef struct top_k_groups {
+    int32_t n_groups, n_used, n_best;
+} top_k_groups;
+
+/* What the chosen scores become before they are weights. */
+typedef enum top_k_rule {
+    TOP_K_SOFTMAX_CHOSEN, /* softmax over the k chosen */
+    TOP_K_SOFTMAX_ALL,    /* over all experts, before the choice */
+    TOP_K_PLAIN,          /* they are weights already */
+    TOP_K_SPARSEMIXER     /* k = 2: each over the experts close to it (docs/models.md 12) */
+} top_k_rule;
+
+typedef struct top_k_weighting {
+    top_k_rule rule;
+    bool normalize;             /* divide by the sum of the k */
+    float sum_least, sum_extra; /* which counts as at least this, plus that */
+    float factor;
+    float jitter; /* sparsemixer */
+} top_k_weighting;
+
 /* Parameters of a node, by op. */
 typedef union graph_attr {
     struct {
@@ -177,10 +201,9 @@ typedef union graph_attr {
     } glu;
     struct {
         int32_t k;
-        bool softmax_before;
-        bool normalize;
-        float factor;
+        top_k_groups groups;
     } top_k;
+    top_k_weighting top_k_weights;
     struct {
         int32_t n_experts;
         int32_t k;
@@ -310,9 +333,10 @@ graph_id mica_graph_position_scale(graph *g, graph_id x, graph_id positions, flo
                                    int32_t offset, int32_t length);
 graph_id mica_graph_glu_matmul(graph *g, graph_id x, graph_id w_gate, graph_id w_up, glu_act act);
 
-graph_id mica_graph_top_k(graph *g, graph_id scores, int32_t k);
-graph_id mica_graph_top_k_weights(graph *g, graph_id scores, graph_id idx, bool softmax_before,
-                                  bool normalize, float factor);
+/* groups may be NULL. */
+graph_id mica_graph_top_k(graph *g, graph_id scores, int32_t k, const top_k_groups *groups);
+graph_id mica_graph_top_k_weights(graph *g, graph_id scores, graph_id idx,
+                                  const top_k_weighting *weighting);
 graph_id mica_graph_expert_groups(graph *g, graph_id idx, int32_t n_experts);
 graph_id mica_graph_expert_matmul(graph *g, graph_id x, graph_id w, graph_id groups, int32_t k);
 graph_id mica_graph_expert_combine(graph *g, graph_id y, graph_id weights);

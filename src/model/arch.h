@@ -46,6 +46,42 @@ typedef enum embed_rule {
     EMBED_SQRT_HIDDEN_BF16 /* rounded to bf16 first, whatever the dtype (folders only) */
 } embed_rule;
 
+/* Which layers have experts; the others have the dense MLP. */
+typedef enum sparse_rule {
+    SPARSE_ALL,
+    SPARSE_STEP,       /* not in mlp_only_layers, and (i + 1) % decoder_sparse_step == 0 */
+    SPARSE_AFTER_DENSE /* i >= first_k_dense_replace, and i % moe_layer_freq == 0 */
+} sparse_rule;
+
+typedef enum router_rule {
+    ROUTER_SOFTMAX_ALL,    /* softmax over all experts, of which k are chosen */
+    ROUTER_SOFTMAX_CHOSEN, /* softmax over the k largest logits */
+    ROUTER_SIGMOID,        /* sigmoid; with the selection bias added for the choice alone */
+} router_rule;
+
+typedef enum normalize_rule { NORMALIZE_NEVER, NORMALIZE_KEY, NORMALIZE_ALWAYS } normalize_rule;
+
+/* Mixture of experts: where its tensors are in a layer, and what its keys mean. */
+typedef struct moe_rule {
+    const char *block;  /* where all lies in a layer: "mlp" */
+    const char *router; /* in the block: "gate" */
+    const char *raw[3]; /* gate, up, down of one expert: "gate_proj"; in a stack always that */
+    const char *shared; /* the MLP that every token takes, in the block; NULL: none */
+    const char *shared_router;  /* its sigmoid gate; NULL: none */
+    const char *selection_bias; /* in the block; NULL: none */
+    sparse_rule sparse;
+    router_rule scores;
+    normalize_rule normalize; /* NORMALIZE_KEY: norm_topk_prob */
+    bool normalize_default;
+    bool wide_router;    /* the router computes in f32 */
+    bool has_groups;     /* n_group, topk_group */
+    bool has_factor;     /* routed_scaling_factor */
+    int group_best;      /* a group's score is the sum of so many */
+    bool width_is_plain; /* experts are intermediate_size wide, there is no moe_intermediate_size */
+    const char *shared_key; /* the shared width, or with shared_counts how many experts wide */
+    bool shared_counts;
+} moe_rule;
+
 /* Values of keys that may be absent; 0: the key is required. */
 typedef struct arch_defaults {
     int64_t hidden_size, n_layers, intermediate_size, n_heads, n_kv_heads, head_dim, vocab_size;
@@ -75,6 +111,7 @@ typedef struct arch {
     int32_t window_pattern;                /* when absent */
     int32_t sliding_window;                /* when absent; 0: required where a layer slides */
     int64_t max_positions;                 /* when absent */
+    const moe_rule *moe;                   /* NULL: no experts */
     const arch_defaults *defaults;         /* NULL: all keys are required */
     const arch_defaults *wrapper_defaults; /* of the same model inside text_config */
 } arch;

@@ -30,5 +30,9 @@ graph_id mica_builder_norm(model_builder *b, graph_id x, norm_weight w, const ch
 graph_id mica_builder_project(model_builder *b, graph_id x, linear l, const char *name);
 /* The family's activation of a gate. */
 graph_id mica_builder_activation(model_builder *b, graph_id x);
+/* down(act(gate x) * up x). */
+graph_id mica_builder_gated(model_builder *b, graph_id x, linear gate, linear up, linear down);
+/* moe.c: the experts' sum for each row, and what every row takes. */
+graph_id mica_builder_moe(model_builder *b, const moe_layer *l, graph_id x);
 
 #endif

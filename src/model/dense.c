@@ -125,11 +125,16 @@ graph_id mica_builder_activation(model_builder *b, graph_id x) {
     return GRAPH_NONE;
 }
 
+graph_id mica_builder_gated(model_builder *b, graph_id x, linear gate, linear up, linear down) {
+    graph_id y = mica_builder_activation(b, mica_builder_project(b, x, gate, "gate_proj"));
+    graph_id product =
+        mica_graph_mul(b->g, named(b, y, "act"), mica_builder_project(b, x, up, "up_proj"));
+    return mica_builder_project(b, named(b, product, "gated"), down, "down_proj");
+}
+
 static graph_id mlp(model_builder *b, const dense_layer *l, graph_id x) {
-    graph_id gate = mica_builder_activation(b, mica_builder_project(b, x, l->gate, "gate_proj"));
-    graph_id up = mica_builder_project(b, x, l->up, "up_proj");
-    graph_id product = mica_graph_mul(b->g, named(b, gate, "act"), up);
-    return mica_builder_project(b, named(b, product, "gated"), l->down, "down_proj");
+    if (l->moe) return mica_builder_moe(b, l->moe, x);
+    return mica_builder_gated(b, x, l->gate, l->up, l->down);
 }
 
 static graph_id block(model_builder *b, int32_t layer, graph_id x) {

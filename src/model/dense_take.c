@@ -94,6 +94,10 @@ static void take_layer(model_taker *t, int64_t index, dense_layer *l) {
         l->q_norm = mica_taker_norm(t, "self_attn.q_norm", c->head_dim);
         l->k_norm = mica_taker_norm(t, "self_attn.k_norm", c->head_dim);
     }
+    if (c->moe.n_experts && c->moe.is_sparse[index]) {
+        l->moe = mica_taker_moe(t);
+        return;
+    }
     l->gate = mica_taker_linear(t, "mlp.gate_proj", wide, hidden, a->mlp_bias);
     l->up = mica_taker_linear(t, "mlp.up_proj", wide, hidden, a->mlp_bias);
     l->down = mica_taker_linear(t, "mlp.down_proj", hidden, wide, a->mlp_bias);

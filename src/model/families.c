@@ -22,6 +22,15 @@ static const arch_defaults gemma3_wrapped = {.hidden_size = 1152,
                                              .vocab_size = 262144,
                                              .rms_norm_eps = 1e-6};
 
+static const moe_rule qwen3_moe = {
+    .block = "mlp",
+    .router = "gate",
+    .raw = {"gate_proj", "up_proj", "down_proj"},
+    .sparse = SPARSE_STEP,
+    .scores = ROUTER_SOFTMAX_ALL,
+    .normalize = NORMALIZE_KEY,
+};
+
 const arch mica_archs[] = {
     {
         .name = "gemma2",
@@ -116,6 +125,23 @@ const arch mica_archs[] = {
         .rope_theta = 1e6,
         .windows = WINDOW_RULE_MAX_LAYERS,
         .sliding_window = 4096,
+        .max_positions = 32768,
+    },
+    {
+        .name = "qwen3_moe",
+        .gguf = "qwen3moe",
+        .tier = TIER_GENERIC,
+        .block = BLOCK_PRE,
+        .norm = NORM_RMS,
+        .qk_norm = true,
+        .act = GLU_SILU,
+        .qkv_bias = BIAS_RULE_ATTENTION_KEY,
+        .o_bias = BIAS_RULE_ATTENTION_KEY,
+        .tie = TIE_RULE_FALSE,
+        .rope_theta = 1e6,
+        .windows = WINDOW_RULE_MAX_LAYERS,
+        .sliding_window = 4096,
+        .moe = &qwen3_moe,
         .max_positions = 32768,
     },
 };

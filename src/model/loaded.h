@@ -17,11 +17,21 @@ typedef struct linear {
     const weight_vector *bias; /* NULL: none */
 } linear;
 
+/* A router, stacks of experts, and the MLP that every token takes. */
+typedef struct moe_layer {
+    linear router;
+    const weight_vector *selection_bias; /* NULL: none */
+    const weight_matrix *gate, *up, *down;
+    linear shared_gate, shared_up, shared_down; /* no weight: none */
+    linear shared_router;
+} moe_layer;
+
 /* PRE has input and pre_mlp (published as post_attention_layernorm); SANDWICH has all four. */
 typedef struct dense_layer {
     norm_weight input_norm, post_attention_norm, pre_mlp_norm, post_mlp_norm;
     norm_weight q_norm, k_norm;
     linear q, k, v, o, gate, up, down;
+    const moe_layer *moe; /* instead of gate, up, down; NULL: a dense MLP */
 } dense_layer;
 
 typedef struct dense_weights {

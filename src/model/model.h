@@ -29,6 +29,18 @@ typedef struct rope_config {
     const float *freq_factors; /* GGUF rope_freqs: multiplies the periods; NULL: none */
 } rope_config;
 
+/* Mixture of experts (docs/models.md 12). */
+typedef struct moe_config {
+    int64_t n_experts; /* 0: the model has none */
+    int64_t n_experts_used;
+    int64_t intermediate_size, shared_size; /* of one expert; of what every token takes, or 0 */
+    int64_t n_groups, n_groups_used;        /* 0: the choice is among all */
+    bool normalize;
+    float factor; /* of the routed sum */
+    float sum_least, sum_extra;
+    bool is_sparse[MODEL_MAX_LAYERS];
+} moe_config;
+
 typedef struct model_config {
     char model_type[48]; /* as in the file */
     char arch[48];       /* after remapping: the descriptor's name */
@@ -43,6 +55,7 @@ typedef struct model_config {
     rope_config rope[2];
     int n_ropes;
     bool rope_traditional;
+    moe_config moe;
     int32_t eos_ids[32];
     int n_eos;
     int32_t bos_id;   /* -1: unknown */

@@ -69,6 +69,11 @@ static const float *table_values(code_table table) {
 }
 
 void mica_weight_row(const weight_matrix *m, int64_t row, float *out) {
+    if (m->parts) {
+        const weight_matrix *part = &m->parts[row / m->n_out];
+        mica_weight_row(part, row % m->n_out, out);
+        return;
+    }
     const weight_form *f = &m->form;
     const uint8_t *codes = m->codes + (size_t)row * m->row_bytes;
     if (f->kind == WEIGHT_DENSE) {

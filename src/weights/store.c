@@ -221,6 +221,7 @@ mica_status mica_weights_matrix(weight_store *store, const char *path, int64_t n
                                 int64_t n_out, int64_t n_in, const weight_matrix **out,
                                 mica_error *err) {
     weight_entry *entry = mica_store_find(store, path, ".weight");
+    if (!entry && n_experts) entry = mica_store_find(store, path, ""); /* raw stacks of experts */
     if (!entry)
         return mica_fail(err, MICA_E_NOT_FOUND,
                          "%s: %s: no .weight tensor (nor .scales) in "

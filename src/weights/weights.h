@@ -64,6 +64,9 @@ typedef struct weight_matrix {
     const uint8_t *biases;
     const uint8_t *supers; /* f16 [n_experts*n_out, n_in/256] */
     const uint8_t *super_biases;
+    /* Experts that lie apart: [n_experts] plain matrices of one form, and the pointers above are
+     * those of the first; NULL: they lie one behind another. */
+    const struct weight_matrix *parts;
 } weight_matrix;
 
 /* A dense float vector or small tensor (norms, biases). */
@@ -76,6 +79,9 @@ typedef struct weight_vector {
 
 /* Bytes that reading the whole matrix once moves. */
 uint64_t mica_weight_bytes(const weight_matrix *m);
+/* Expert e as a plain matrix, and rows [first, first + n) of a plain matrix, on the same memory. */
+weight_matrix mica_weight_expert(const weight_matrix *m, int64_t e);
+weight_matrix mica_weight_slice(const weight_matrix *m, int64_t first, int64_t n);
 /* The dtype that takes part in promotion: dense dtype, the scales' dtype, bf16 for fp modes; *has
  * is false when nothing does (storage_scales). */
 mica_dtype mica_weight_dtype(const weight_matrix *m, bool *has);
@@ -136,6 +142,10 @@ mica_status mica_weights_set_quantization(weight_store *store, const json_value 
 mica_status mica_weights_matrix(weight_store *store, const char *path, int64_t n_experts,
                                 int64_t n_out, int64_t n_in, const weight_matrix **out,
                                 mica_error *err);
+/* Experts that a file holds apart as one matrix: parts[n] are plain matrices (copied) of one shape;
+ * other forms than the first one's are an error that names both. */
+mica_status mica_weights_join(weight_store *store, const char *name, const weight_matrix *parts,
+                              int64_t n, const weight_matrix **out, mica_error *err);
 /* Takes the tensor `name` (full name with .weight or .bias) as floats. n < 0: any length. */
 mica_status mica_weights_vector(weight_store *store, const char *name, int64_t n,
                                 const weight_vector **out, mica_error *err);

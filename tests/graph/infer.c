@@ -137,9 +137,10 @@ static void test_expert_shapes(void **state) {
     mica_graph_init(&g);
     weight_matrix m = matrix(8, 6, 12, MICA_F32), down = matrix(8, 12, 6, MICA_F32);
     graph_id x = tensor(&g, MICA_F32, 12), scores = tensor(&g, MICA_F32, 8);
-    graph_id idx = mica_graph_top_k(&g, scores, 2);
+    graph_id idx = mica_graph_top_k(&g, scores, 2, NULL);
     assert_type(&g, idx, "i32 [rows, 2]");
-    graph_id weights = mica_graph_top_k_weights(&g, scores, idx, true, true, 1);
+    top_k_weighting softmax = {.rule = TOP_K_SOFTMAX_ALL, .normalize = true, .factor = 1.0f};
+    graph_id weights = mica_graph_top_k_weights(&g, scores, idx, &softmax);
     assert_type(&g, weights, "f32 [rows, 2]");
     graph_id groups = mica_graph_expert_groups(&g, idx, 8);
     assert_type(&g, groups, "i32 [2*rows+9]");
@@ -255,7 +256,7 @@ static void wrong_rope(graph *g) {
         mica_graph_rope_angles(g, indices(g, "p", rows(1)), vector(g, MICA_F32, 4), 1);
     mica_graph_rope(g, mica_graph_heads(g, tensor(g, MICA_F32, 8), 2), angles, 8, false, 1);
 }
-static void wrong_top_k(graph *g) { mica_graph_top_k(g, tensor(g, MICA_F32, 8), 9); }
+static void wrong_top_k(graph *g) { mica_graph_top_k(g, tensor(g, MICA_F32, 8), 9, NULL); }
 static void wrong_weight_use(graph *g) {
     static weight_matrix m;
     m = matrix(1, 8, 8, MICA_F32);

@@ -190,10 +190,11 @@ static void make_top_k_weights(check_case *c) {
     check_operand(c, 0, check_float_dtype(c), 2, x);
     fill_choice(c, check_operand_i32(c, 1, 2, out), x[0], out[1], x[1]);
     check_output(c, check_float_dtype(c), 2, out);
-    c->attr.top_k.k = (int32_t)out[1];
-    c->attr.top_k.softmax_before = check_below(&c->rng, 2);
-    c->attr.top_k.normalize = check_below(&c->rng, 2);
-    c->attr.top_k.factor = check_below(&c->rng, 2) ? 1.0f : 2.5f;
+    c->attr.top_k_weights = (top_k_weighting){
+        .rule = (top_k_rule)check_below(&c->rng, 2),
+        .normalize = check_below(&c->rng, 2),
+        .factor = check_below(&c->rng, 2) ? 1.0f : 2.5f,
+    };
 }
 
 /* Scores are below 2e4 in size: exp(s - max) carries one rounding of the difference. */
@@ -203,7 +204,7 @@ static void truth_top_k_weights(const check_case *c, double *want, double *bound
     double unit = check_rounding(out->dtype, 1.0);
     for (int64_t r = 0; r < operand_rows(out); r++) {
         const int32_t *idx = operand_i32(&c->call.src[1]) + r * k;
-        bool before = c->attr.top_k.softmax_before;
+        bool before = c->attr.top_k_weights.rule == TOP_K_SOFTMAX_ALL;
         double max = -INFINITY, low = INFINITY, all = 0, kept = 0;
         for (int64_t i = 0; i < (before ? n : k); i++) {
             max = fmax(max, check_at(scores, r, before ? i : idx[i]));
@@ -216,11 +217,12 @@ static void truth_top_k_weights(const check_case *c, double *want, double *bound
         for (int64_t j = 0; j < k; j++) {
             double p = exp(check_at(scores, r, idx[j]) - max) / all;
             double rel = (2 * (max - low) + 20) * CHECK_U + 12 * unit;
-            if (c->attr.top_k.normalize) p /= kept;
-            double factor = (double)c->attr.top_k.factor;
+            if (c->attr.top_k_weights.normalize) p /= kept;
+            double factor = (double)c->attr.top_k_weights.factor;
             want[r * k + j] = p * factor;
             double least = factor * 2 * check_rounding(out->dtype, 0);
-            if (c->attr.top_k.normalize) least *= 9 / kept; /* none of the chosen has weight */
+            if (c->attr.top_k_weights.normalize)
+                least *= 9 / kept; /* none of the chosen has weight */
             bound[r * k + j] = kept > 0 ? p * factor * rel + least : INFINITY;
         }
     }

@@ -212,7 +212,7 @@ static void experts(void) {
     static const int32_t want_top[6] = {1, 2, 4, 0, 1, 2};
     static const int32_t want_groups[12] = {0, 1, 3, 5, 5, 6, 3, 0, 4, 1, 5, 2};
     int32_t idx[6], groups[12];
-    graph_attr attr = {.top_k = {3, true, true, 1.0f}}, sizes = {.experts = {5, 3}};
+    graph_attr attr = {.top_k = {.k = 3}}, sizes = {.experts = {5, 3}};
     kernel_call top = {.out = operand(idx, MICA_I32, 2, 2, 3, 0),
                        .src = {operand(scores, MICA_F32, 2, 2, 5, 0)}};
     run(&top, OP_TOP_K, &attr);

@@ -53,8 +53,10 @@ static void build_moe(moe *m, int64_t n_rows) {
     m->up = rig_dense(&m->r, EXPERTS, INNER, HIDDEN, 1);
     m->down = rig_dense(&m->r, EXPERTS, HIDDEN, INNER, 1);
     graph_id scores = mica_graph_matmul(g, m->x, mica_graph_weight(g, m->router));
-    graph_id idx = mica_graph_top_k(g, scores, USED);
-    graph_id weights = mica_graph_top_k_weights(g, scores, idx, true, true, 1.5f);
+    graph_id idx = mica_graph_top_k(g, scores, USED, NULL);
+    static const top_k_weighting weighting = {
+        .rule = TOP_K_SOFTMAX_ALL, .normalize = true, .factor = 1.5f};
+    graph_id weights = mica_graph_top_k_weights(g, scores, idx, &weighting);
     graph_id groups = mica_graph_expert_groups(g, idx, EXPERTS);
     graph_id gate = mica_graph_expert_matmul(g, m->x, mica_graph_weight(g, m->gate), groups, USED);
     graph_id up = mica_graph_expert_matmul(g, m->x, mica_graph_weight(g, m->up), groups, USED);

@@ -1,9 +1,10 @@
 /* moe.c: mixture of experts: which experts a row uses, their products, and the sum.
  *
  * TOP_K: the k largest scores of a row, descending, ties to the lower index; NaN counts as lowest.
- * TOP_K_WEIGHTS: softmax over all experts before the choice, or over the k chosen scores after it;
- * then divided by their sum if `normalize`, then times `factor`; rT after each step, the softmax
- * itself in f32.
+ * With groups only experts of the best groups are there; ties of groups go to the lower one.
+ * TOP_K_WEIGHTS: softmax over all experts before the choice, or over the k chosen scores after it,
+ * or another rule of top_k_rule; then divided by their sum if `normalize`, then times `factor`; rT
+ * after each step, the softmax itself in f32.
  * EXPERT_GROUPS: [n_experts + 1] offsets, then the pairs (row * k + slot) grouped by expert, in
  * ascending order within one. EXPERT_MATMUL: pair p takes row p of x, or p / k when x has one row
  * a token. EXPERT_COMBINE: out[r] = sum over slots, ascending, of rT(y * weight), in f32, one rT.
@@ -16,34 +17,73 @@
 #include "backend/cpu/operand.h"
 #include "backend/cpu/scalar_math.h"
 
-static bool is_taken(const int32_t *idx, int64_t n, int64_t e) {
-    for (int64_t j = 0; j < n; j++)
-        if (idx[j] == e) return true;
-    return false;
-}
-
 static float order_key(const kernel_operand *scores, int64_t at) {
     float s = operand_load(scores, at);
     return isnan(s) ? -INFINITY : s;
 }
 
-static void run_top_k(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
-    (void)scratch;
-    const kernel_operand *scores = &call->src[0];
-    int64_t k = operand_width(&call->out), n = operand_width(scores), step = operand_step(scores);
-    for (int64_t r = begin; r < end; r++) {
-        int32_t *idx = operand_ptr(&call->out, operand_row(&call->out, r));
-        int64_t off = operand_row(scores, r);
-        for (int64_t j = 0; j < k; j++) {
-            int64_t best = -1;
-            for (int64_t e = 0; e < n; e++) {
-                if (is_taken(idx, j, e)) continue;
-                if (best < 0 ||
-                    order_key(scores, off + e * step) > order_key(scores, off + best * step))
-                    best = e;
-            }
-            idx[j] = (int32_t)best;
+/* The k largest of keys, best first. A key becomes NaN when it is chosen. */
+static void choose(float *keys, int64_t n, int64_t k, int32_t *idx) {
+    for (int64_t j = 0; j < k; j++) {
+        int64_t best = -1;
+        float most = 0.0f;
+        for (int64_t e = 0; e < n; e++) {
+            if (isnan(keys[e]) || (best >= 0 && !(keys[e] > most))) continue;
+            best = e;
+            most = keys[e];
         }
+        keys[best] = NAN;
+        idx[j] = (int32_t)best;
+    }
+}
+
+/* The sum of the n_best largest keys, best first. */
+static float group_score(float *keys, int64_t n, int64_t n_best) {
+    int32_t idx[TOP_K_MAX_BEST];
+    float kept[TOP_K_MAX_BEST], sum = 0.0f;
+    for (int64_t j = 0; j < n_best; j++) {
+        int64_t best = -1;
+        for (int64_t e = 0; e < n; e++)
+            if (!isnan(keys[e]) && (best < 0 || keys[e] > keys[best])) best = e;
+        idx[j] = (int32_t)best;
+        kept[j] = keys[best];
+        sum += kept[j];
+        keys[best] = NAN;
+    }
+    for (int64_t j = 0; j < n_best; j++)
+        keys[idx[j]] = kept[j];
+    return sum;
+}
+
+/* Keys of the groups that are not among the best become -inf. `scratch`: n_groups floats and as
+ * many indices. */
+static void keep_best_groups(float *keys, int64_t n, const top_k_groups *groups, float *scratch) {
+    int64_t size = n / groups->n_groups;
+    int32_t *order = (int32_t *)(void *)(scratch + groups->n_groups);
+    for (int32_t g = 0; g < groups->n_groups; g++)
+        scratch[g] = group_score(keys + g * size, size, groups->n_best);
+    choose(scratch, groups->n_groups, groups->n_groups, order);
+    for (int32_t i = groups->n_used; i < groups->n_groups; i++)
+        for (int64_t e = 0; e < size; e++)
+            keys[order[i] * size + e] = -INFINITY;
+}
+
+static size_t scratch_top_k(const kernel_call *call) {
+    int64_t n = operand_width(&call->src[0]) + 2 * (int64_t)call->attr->top_k.groups.n_groups;
+    return sizeof(float) * (size_t)n;
+}
+
+static void run_top_k(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+    const kernel_operand *scores = &call->src[0];
+    const top_k_groups *groups = &call->attr->top_k.groups;
+    int64_t k = operand_width(&call->out), n = operand_width(scores), step = operand_step(scores);
+    float *keys = scratch;
+    for (int64_t r = begin; r < end; r++) {
+        int64_t off = operand_row(scores, r);
+        for (int64_t e = 0; e < n; e++)
+            keys[e] = order_key(scores, off + e * step);
+        if (groups->n_groups) keep_best_groups(keys, n, groups, keys + n);
+        choose(keys, n, k, operand_ptr(&call->out, operand_row(&call->out, r)));
     }
 }
 
@@ -59,32 +99,60 @@ static void softmax(float *p, int64_t n) {
         p[i] = p[i] / sum;
 }
 
+/* Sparsemixer: the weight of expert idx[j] is its share of a softmax over the experts whose score
+ * is close to it, those chosen before it left out. */
+static void sparsemixer(const float *scores, int64_t n, const int32_t *idx, float jitter,
+                        float *kept) {
+    for (int64_t j = 0; j < 2; j++) {
+        float max = scores[idx[j]], sum = 0.0f;
+        for (int64_t e = 0; e < n; e++) {
+            float size = fabsf(scores[e]) > max ? fabsf(scores[e]) : max;
+            bool is_far = (max - scores[e]) / size > 2.0f * jitter;
+            if (is_far || (j == 1 && e == idx[0])) continue;
+            sum += exp_f32(scores[e] - max);
+        }
+        kept[j] = 1.0f / sum;
+    }
+}
+
 static size_t scratch_scores(const kernel_call *call) {
     int64_t n = operand_width(&call->src[0]) + operand_width(&call->out);
     return sizeof(float) * (size_t)n;
 }
 
+/* The weights of the chosen before they are normalized; `all` is overwritten. */
+static void weigh(const top_k_weighting *w, float *all, int64_t n, const int32_t *idx, int64_t k,
+                  float *kept) {
+    if (w->rule == TOP_K_SPARSEMIXER) {
+        sparsemixer(all, n, idx, w->jitter, kept);
+        return;
+    }
+    if (w->rule == TOP_K_SOFTMAX_ALL) softmax(all, n);
+    for (int64_t j = 0; j < k; j++)
+        kept[j] = all[idx[j]];
+    if (w->rule == TOP_K_SOFTMAX_CHOSEN) softmax(kept, k);
+}
+
 static void run_top_k_weights(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
     const kernel_operand *scores = &call->src[0], *out = &call->out;
+    const top_k_weighting *w = &call->attr->top_k_weights;
     int64_t n = operand_width(scores), k = operand_width(out);
     mica_dtype t = out->dtype;
     float *all = scratch, *kept = all + n;
     for (int64_t r = begin; r < end; r++) {
         const int32_t *idx = operand_ptr(&call->src[1], operand_row(&call->src[1], r));
         operand_load_row(scores, r, all);
-        if (call->attr->top_k.softmax_before) softmax(all, n);
-        for (int64_t j = 0; j < k; j++)
-            kept[j] = all[idx[j]];
-        if (!call->attr->top_k.softmax_before) softmax(kept, k);
+        weigh(w, all, n, idx, k, kept);
         float sum = 0.0f;
         for (int64_t j = 0; j < k; j++) {
             kept[j] = mica_round_to(kept[j], t);
             sum += kept[j];
         }
-        sum = mica_round_to(sum, t);
+        sum = mica_round_to(sum + w->sum_extra, t);
+        if (sum < w->sum_least) sum = w->sum_least;
         for (int64_t j = 0; j < k; j++) {
-            if (call->attr->top_k.normalize) kept[j] = mica_round_to(kept[j] / sum, t);
-            kept[j] = kept[j] * mica_round_to(call->attr->top_k.factor, t);
+            if (w->normalize) kept[j] = mica_round_to(kept[j] / sum, t);
+            kept[j] = kept[j] * mica_round_to(w->factor, t);
         }
         operand_store_row(out, r, 0, k, kept);
     }
@@ -95,22 +163,31 @@ static int64_t n_units_one(const kernel_call *call) {
     return 1;
 }
 
+/* Counts, then offsets, then places: offsets[e] serves as the next place of expert e while pairs
+ * are put, and is e's own end after that; so they move up by one at the end. */
 static void run_expert_groups(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
     const kernel_operand *idx = &call->src[0];
-    int64_t n_experts = call->attr->experts.n_experts, k = operand_width(idx);
+    int64_t n_experts = call->attr->experts.n_experts, k = operand_width(idx), n_rows = idx->dim[0];
     int32_t *offsets = call->out.data, *pairs = offsets + n_experts + 1;
     if (begin == end) return;
-    int32_t n = 0;
-    for (int64_t e = 0; e < n_experts; e++) {
-        offsets[e] = n;
-        for (int64_t r = 0; r < idx->dim[0]; r++) {
-            const int32_t *row = operand_ptr(idx, operand_row(idx, r));
-            for (int64_t j = 0; j < k; j++)
-                if (row[j] == e) pairs[n++] = (int32_t)(r * k + j);
-        }
+    for (int64_t e = 0; e <= n_experts; e++)
+        offsets[e] = 0;
+    for (int64_t r = 0; r < n_rows; r++) {
+        const int32_t *row = operand_ptr(idx, operand_row(idx, r));
+        for (int64_t j = 0; j < k; j++)
+            offsets[row[j] + 1]++;
     }
-    offsets[n_experts] = n;
+    for (int64_t e = 0; e < n_experts; e++)
+        offsets[e + 1] += offsets[e];
+    for (int64_t r = 0; r < n_rows; r++) {
+        const int32_t *row = operand_ptr(idx, operand_row(idx, r));
+        for (int64_t j = 0; j < k; j++)
+            pairs[offsets[row[j]]++] = (int32_t)(r * k + j);
+    }
+    for (int64_t e = n_experts; e > 0; e--)
+        offsets[e] = offsets[e - 1];
+    offsets[0] = 0;
 }
 
 static int64_t n_units_columns(const kernel_call *call) { return operand_width(&call->out); }
@@ -160,7 +237,7 @@ static void run_expert_combine(const kernel_call *call, int64_t begin, int64_t e
 
 MICA_DECLARE_KERNELS(moe_ref);
 const cpu_kernel mica_kernels_moe_ref[] = {
-    {"top_k_ref", OP_TOP_K, ISA_REF, declines_none, n_units_rows, run_top_k, NULL},
+    {"top_k_ref", OP_TOP_K, ISA_REF, declines_none, n_units_rows, run_top_k, scratch_top_k},
     {"top_k_weights_ref", OP_TOP_K_WEIGHTS, ISA_REF, declines_none, n_units_rows, run_top_k_weights,
      scratch_scores},
     {"expert_groups_ref", OP_EXPERT_GROUPS, ISA_REF, declines_none, n_units_one, run_expert_groups,

@@ -1,0 +1,161 @@
+/* config_moe.c: the keys of a mixture of experts, and which layers have one.
+ *
+ * Files spell the number of experts in three ways and how many are used in three; they stand for
+ * each other. Keys of a routing that the family does not have are refused: they would choose other
+ * experts.
+ */
+#include "model/config.h"
+
+#include <string.h>
+
+static const char *const count_keys[] = {"num_experts", "num_local_experts", "n_routed_experts",
+                                         "moe_num_experts"};
+static const char *const used_keys[] = {"num_experts_per_tok", "moe_topk", "moe_k",
+                                        "num_experts_per_token"};
+
+static const char *first_set(const config_reader *r, const char *const *keys, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (mica_json_find_set(r->text, keys[i])) return keys[i];
+    return NULL;
+}
+
+/* A value is a number, or a list with the same number for each layer. */
+static int64_t layer_count(config_reader *r, const char *key, int64_t least, int64_t most) {
+    const json_value *v = mica_json_find_set(r->text, key);
+    if (!v || v->kind != JSON_KIND_ARRAY)
+        return mica_config_integer(r, r->text, key, least, least, most);
+    int64_t x = v->n ? mica_json_i64(v->items[0], INT64_MIN) : INT64_MIN;
+    for (size_t i = 1; i < v->n; i++)
+        if (mica_json_i64(v->items[i], INT64_MIN) != x) x = INT64_MIN;
+    if (x >= least && x <= most) return x;
+    if (!r->st)
+        r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
+                          "%s: config.json: \"%s\" must be one number for all layers, from %lld to "
+                          "%lld",
+                          r->where, key, (long long)least, (long long)most);
+    return least;
+}
+
+static void refuse_experts(config_reader *r) {
+    for (size_t i = 0; i < sizeof(count_keys) / sizeof(*count_keys); i++) {
+        int64_t n = mica_config_integer(r, r->text, count_keys[i], 0, 0, CONFIG_MAX_COUNT);
+        if (!r->st && n > 0)
+            r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
+                              "%s: config.json: \"%s\": %lld is not supported for %s", r->where,
+                              count_keys[i], (long long)n, r->arch->name);
+    }
+}
+
+/* A key that this family's routing does not read, with the only value that changes nothing. */
+static void refuse_other(config_reader *r, const char *key, double neutral) {
+    const json_value *v = mica_json_find_set(r->text, key);
+    if (!v || r->st) return;
+    double x = v->kind == JSON_KIND_BOOL ? (double)v->boolean : mica_json_double(v, neutral + 1);
+    if (x != neutral)
+        r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
+                          "%s: config.json: \"%s\": %g is not supported for %s", r->where, key, x,
+                          r->arch->name);
+}
+
+static bool lists_layer(const json_value *list, int64_t layer) {
+    for (size_t i = 0; list && i < list->n; i++)
+        if (mica_json_i64(list->items[i], -1) == layer) return true;
+    return false;
+}
+
+static void read_sparse_layers(config_reader *r, model_config *c) {
+    const json_value *only = mica_json_find_set(r->text, "mlp_only_layers");
+    int64_t step = 1, first = 0;
+    sparse_rule rule = r->arch->moe->sparse;
+    if (rule == SPARSE_STEP) {
+        step = mica_config_integer(r, r->text, "decoder_sparse_step", 1, 1, CONFIG_MAX_COUNT);
+        if (only && only->kind != JSON_KIND_ARRAY && !r->st)
+            r->st = mica_fail(r->err, MICA_E_FORMAT,
+                              "%s: config.json: \"mlp_only_layers\" must be a list of layers",
+                              r->where);
+    }
+    if (rule == SPARSE_AFTER_DENSE) {
+        step = mica_config_integer(r, r->text, "moe_layer_freq", 1, 1, CONFIG_MAX_COUNT);
+        first = mica_config_integer(r, r->text, "first_k_dense_replace", 0, 0, CONFIG_MAX_COUNT);
+    }
+    for (int64_t i = 0; !r->st && i < c->n_layers; i++) {
+        bool sparse = true;
+        if (rule == SPARSE_STEP) sparse = (i + 1) % step == 0 && !lists_layer(only, i);
+        if (rule == SPARSE_AFTER_DENSE) sparse = i >= first && i % step == 0;
+        c->moe.is_sparse[i] = sparse;
+    }
+}
+
+static void read_groups(config_reader *r, moe_config *moe) {
+    if (!r->arch->moe->has_groups) {
+        refuse_other(r, "n_group", 1);
+        return;
+    }
+    moe->n_groups = mica_config_integer(r, r->text, "n_group", 1, 1, moe->n_experts);
+    moe->n_groups_used =
+        mica_config_integer(r, r->text, "topk_group", moe->n_groups > 1 ? 0 : 1, 1, moe->n_groups);
+    int64_t size = moe->n_experts / moe->n_groups;
+    if (r->st || moe->n_groups == 1) {
+        moe->n_groups = 0;
+        return;
+    }
+    if (moe->n_experts % moe->n_groups || moe->n_groups_used < 1 ||
+        size < r->arch->moe->group_best || moe->n_experts_used > moe->n_groups_used * size)
+        r->st =
+            mica_fail(r->err, MICA_E_FORMAT,
+                      "%s: config.json: %lld of %lld experts cannot be chosen from %lld of %lld "
+                      "groups (n_group, topk_group)",
+                      r->where, (long long)moe->n_experts_used, (long long)moe->n_experts,
+                      (long long)moe->n_groups_used, (long long)moe->n_groups);
+}
+
+static void read_shared(config_reader *r, model_config *c) {
+    const moe_rule *rule = r->arch->moe;
+    moe_config *moe = &c->moe;
+    static const char *const keys[] = {"n_shared_experts", "shared_expert_intermediate_size",
+                                       "shared_intermediate_size", "num_shared_experts",
+                                       "moe_num_shared_experts"};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
+        if (!rule->shared_key || strcmp(rule->shared_key, keys[i]) != 0)
+            refuse_other(r, keys[i], 0);
+    if (!rule->shared_key) return;
+    int64_t n = mica_config_integer(r, r->text, rule->shared_key, 0, 0, CONFIG_MAX_WIDTH);
+    if (rule->shared_counts && n > CONFIG_MAX_WIDTH / moe->intermediate_size)
+        r->st = mica_fail(r->err, MICA_E_FORMAT, "%s: config.json: \"%s\" is too large", r->where,
+                          rule->shared_key);
+    moe->shared_size = rule->shared_counts && !r->st ? n * moe->intermediate_size : n;
+}
+
+void mica_config_read_moe(config_reader *r, model_config *c) {
+    const moe_rule *rule = r->arch->moe;
+    moe_config *moe = &c->moe;
+    if (r->st) return;
+    if (!rule) {
+        refuse_experts(r);
+        return;
+    }
+    const char *count = first_set(r, count_keys, sizeof(count_keys) / sizeof(*count_keys));
+    const char *used = first_set(r, used_keys, sizeof(used_keys) / sizeof(*used_keys));
+    if (!count || !used) {
+        r->st = mica_fail(r->err, MICA_E_FORMAT, "%s: config.json has no \"%s\", which %s needs",
+                          r->where, count ? used_keys[0] : count_keys[0], r->arch->name);
+        return;
+    }
+    moe->n_experts = layer_count(r, count, 2, 1 << 16);
+    moe->n_experts_used = layer_count(r, used, 1, moe->n_experts);
+    moe->intermediate_size = c->intermediate_size;
+    if (!rule->width_is_plain)
+        moe->intermediate_size = mica_config_integer(r, r->text, "moe_intermediate_size",
+                                                     c->intermediate_size, 1, CONFIG_MAX_WIDTH);
+    moe->factor = 1.0f;
+    if (rule->has_factor)
+        moe->factor = (float)mica_config_number(r, r->text, "routed_scaling_factor", 1.0);
+    else
+        refuse_other(r, "routed_scaling_factor", 1);
+    moe->normalize = rule->normalize == NORMALIZE_ALWAYS;
+    if (rule->normalize == NORMALIZE_KEY)
+        moe->normalize = mica_config_flag(r, r->text, "norm_topk_prob", rule->normalize_default);
+    read_groups(r, moe);
+    read_shared(r, c);
+    read_sparse_layers(r, c);
+}

@@ -1,0 +1,82 @@
+/* moe.c: the graph of a mixture of experts: scores, choice, the experts' products, their sum.
+ *
+ * The choice is data: rows are grouped by expert when the graph runs, so one graph serves any
+ * routing and only the chosen experts' weights are read (docs/models.md 12).
+ */
+#include "model/builder.h"
+
+/* Scores of all experts: what the choice is made by, and what the weights are made of. */
+typedef struct router_scores {
+    graph_id choice, weights;
+} router_scores;
+
+static router_scores score(model_builder *b, const moe_layer *l, graph_id x) {
+    const moe_rule *rule = b->a->moe;
+    if (rule->wide_router && !b->g->force_dtype)
+        x = named(b, mica_graph_cast(b->g, x, MICA_F32), "router_input");
+    graph_id s = mica_builder_project(b, x, l->router, "router");
+    if (rule->scores == ROUTER_SIGMOID) s = named(b, mica_graph_sigmoid(b->g, s), "router_scores");
+    router_scores both = {s, s};
+    if (l->selection_bias)
+        both.choice = named(b, mica_graph_add(b->g, s, mica_graph_vector(b->g, l->selection_bias)),
+                            "router_choice");
+    return both;
+}
+
+static graph_id choose(model_builder *b, const router_scores *s) {
+    const moe_config *c = &b->c->moe;
+    top_k_groups groups = {(int32_t)c->n_groups, (int32_t)c->n_groups_used,
+                           (int32_t)b->a->moe->group_best};
+    return named(b, mica_graph_top_k(b->g, s->choice, (int32_t)c->n_experts_used, &groups),
+                 "experts_used");
+}
+
+static graph_id weigh(model_builder *b, const router_scores *s, graph_id idx) {
+    static const top_k_rule rules[] = {[ROUTER_SOFTMAX_ALL] = TOP_K_SOFTMAX_ALL,
+                                       [ROUTER_SOFTMAX_CHOSEN] = TOP_K_SOFTMAX_CHOSEN,
+                                       [ROUTER_SIGMOID] = TOP_K_PLAIN};
+    const moe_config *c = &b->c->moe;
+    top_k_weighting w = {.rule = rules[b->a->moe->scores],
+                         .normalize = c->normalize,
+                         .sum_least = c->sum_least,
+                         .sum_extra = c->sum_extra,
+                         .factor = c->factor};
+    return named(b, mica_graph_top_k_weights(b->g, s->weights, idx, &w), "expert_weights");
+}
+
+static graph_id expert_matmul(model_builder *b, graph_id x, const weight_matrix *m, graph_id groups,
+                              const char *name) {
+    graph_id w = mica_graph_weight(b->g, m);
+    int32_t k = (int32_t)b->c->moe.n_experts_used;
+    return named(b, mica_graph_expert_matmul(b->g, x, w, groups, k), name);
+}
+
+static graph_id routed(model_builder *b, const moe_layer *l, graph_id x) {
+    router_scores s = score(b, l, x);
+    graph_id idx = choose(b, &s), weights = weigh(b, &s, idx);
+    graph_id groups = mica_graph_expert_groups(b->g, idx, (int32_t)b->c->moe.n_experts);
+    groups = named(b, groups, "expert_rows");
+    graph_id gate = expert_matmul(b, x, l->gate, groups, "experts.gate_proj");
+    graph_id up = expert_matmul(b, x, l->up, groups, "experts.up_proj");
+    graph_id act = named(b, mica_builder_activation(b, gate), "experts.act");
+    graph_id y = mica_graph_mul(b->g, act, up);
+    y = expert_matmul(b, named(b, y, "experts.gated"), l->down, groups, "experts.down_proj");
+    y = named(b, mica_graph_expert_combine(b->g, y, weights), "experts");
+    if (y == GRAPH_NONE || b->g->force_dtype) return y;
+    return named(b, mica_graph_cast(b->g, y, b->g->nodes[x].type.dtype), "experts");
+}
+
+static graph_id shared(model_builder *b, const moe_layer *l, graph_id x) {
+    graph_id y = mica_builder_gated(b, x, l->shared_gate, l->shared_up, l->shared_down);
+    if (!l->shared_router.weight) return y;
+    graph_id gate = mica_builder_project(b, x, l->shared_router, "shared_router");
+    /* one weight a row: a choice of one */
+    gate = named(b, mica_graph_sigmoid(b->g, gate), "shared_gate");
+    return named(b, mica_graph_expert_combine(b->g, y, gate), "shared_expert");
+}
+
+graph_id mica_builder_moe(model_builder *b, const moe_layer *l, graph_id x) {
+    graph_id y = routed(b, l, x);
+    if (!l->shared_gate.weight) return y;
+    return named(b, mica_graph_add(b->g, y, shared(b, l, x)), "experts_and_shared");
+}
