@@ -1,5 +1,5 @@
-/* verb_bench.c: `mica bench`: prefill and decode speed over several runs, beside the bytes that a
- * token needs and the read bandwidth measured in the same run. */
+/* verb_bench.c: `mica bench`: prefill and decode speed over several runs, as a share of what the
+ * machine can do, which is measured in the same run. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "cli/bench_limits.h"
 #include "cli/cli.h"
 
 enum { MAX_RUNS = 64 };
@@ -14,14 +15,15 @@ enum { MAX_RUNS = 64 };
 typedef struct bench_args {
     compute_options compute;
     int64_t n_prompt, n_generate, runs;
-    bool json;
+    bool json, limits;
 } bench_args;
 
 typedef struct bench_result {
     double prefill[MAX_RUNS], decode[MAX_RUNS];
     int n_runs;
     generate_stats last;
-    double read_bps;
+    double prompt_ops; /* of one run */
+    cpu_limits limits;
 } bench_result;
 
 static int parse(int argc, char **argv, bench_args *a, const char **words) {
@@ -29,29 +31,36 @@ static int parse(int argc, char **argv, bench_args *a, const char **words) {
         {"prompt-tokens", 'p', ARG_INT, &a->n_prompt, "N", "prompt tokens (512)", 1, 1e6},
         {"tokens", 'n', ARG_INT, &a->n_generate, "N", "tokens to generate (128)", 2, 1e6},
         {"runs", 0, ARG_INT, &a->runs, "N", "measured runs after one warm-up (5)", 1, MAX_RUNS},
+        {"limits", 0, ARG_FLAG, &a->limits, NULL, "measure the machine instead of a model", 0, 0},
         {"json", 0, ARG_FLAG, &a->json, NULL, "one JSON object", 0, 0},
     };
     arg_spec more[N_COMPUTE_SPECS];
     mica_compute_specs(more, &a->compute);
     const arg_verb verb = {
         .name = "bench",
-        .usage = "mica bench MODEL [-p 512] [-n 128] [options]",
+        .usage = "mica bench MODEL [-p 512] [-n 128] [options]\n       mica bench --limits",
         .about =
             "Measures tokens/s of prefill and decode (minimum, median, maximum over the runs), "
-            "with\n"
-            "the bytes that one decoded token reads and the bandwidth of a plain read measured in\n"
-            "the same run.",
+            "and\n"
+            "what the machine can do in the same run: decoding as a share of the bandwidth of a\n"
+            "plain read, prefill as a share of the fastest multiply-add. --limits measures that "
+            "alone,\n"
+            "for 1 to all threads and every unit that there is.",
         .examples = "  mica bench smollm2 -p 512 -n 128\n"
+                    "  mica bench --limits --json\n"
                     "  mica bench smollm2 -p 128 -n 32 --runs 3 --exact --json\n",
         .specs = specs,
         .n_specs = sizeof(specs) / sizeof(specs[0]),
         .more = more,
         .n_more = N_COMPUTE_SPECS,
-        .min_words = 1,
+        .min_words = 0,
         .max_words = 1,
     };
-    int n_words;
-    return mica_args_parse(&verb, argc, argv, words, &n_words);
+    int n_words = 0;
+    int rc = mica_args_parse(&verb, argc, argv, words, &n_words);
+    if (rc || n_words == !a->limits) return rc;
+    fprintf(stderr, "mica bench: usage: either MODEL or --limits (mica bench --help says more)\n");
+    return EXIT_USAGE;
 }
 
 /* Reproducible ids all over the vocabulary. */
@@ -99,8 +108,10 @@ static mica_status measure(engine *e, const bench_args *a, bench_result *r, mica
         r->decode[r->n_runs++] = r->last.decode_tps;
         mica_progress_step(&progress, (uint64_t)i + 1, (uint64_t)a->runs);
     }
+    r->prompt_ops = mica_engine_prompt_ops(e, a->n_prompt);
     if (!st)
-        st = mica_cpu_read_bandwidth(mica_engine_backend(e), (size_t)1 << 30, &r->read_bps, err);
+        st = mica_cpu_measure_limits(mica_engine_backend(e), BENCH_READ_BYTES, true, &r->limits,
+                                     err);
     mica_progress_end(&progress);
     mica_free(prompt);
     return st;
@@ -143,8 +154,29 @@ static void put_count(json_writer *w, const char *key, int64_t v) {
     mica_json_put_i64(w, v);
 }
 
-static void print_json(const bench_args *a, const bench_result *r, spread prefill, spread decode,
-                       double gbps, int threads) {
+/* What the medians come to beside the limits. */
+typedef struct bench_shares {
+    double gbps, read_gbps, prefill_gops, peak_gops;
+    const char *peak; /* the fastest unit */
+} bench_shares;
+
+static bench_shares shares_of(const bench_args *a, const bench_result *r, spread prefill,
+                              spread decode) {
+    bench_shares s = {.gbps = (double)r->last.bytes_per_token * decode.median / 1e9,
+                      .read_gbps = r->limits.read_bps[r->limits.n_threads] / 1e9,
+                      .prefill_gops = r->prompt_ops * prefill.median / (double)a->n_prompt / 1e9,
+                      .peak = "none"};
+    for (int i = 0; i < r->limits.n_peaks; i++) {
+        const cpu_peak_rate *peak = &r->limits.peaks[i];
+        if (peak->all_ops / 1e9 <= s.peak_gops) continue;
+        s.peak_gops = peak->all_ops / 1e9;
+        s.peak = peak->peak->name;
+    }
+    return s;
+}
+
+static void print_json(const bench_args *a, const bench_result *r, spread prefill, spread decode) {
+    bench_shares s = shares_of(a, r, prefill, decode);
     json_writer w;
     mica_json_writer_init(&w, false);
     mica_json_begin_object(&w);
@@ -153,28 +185,38 @@ static void print_json(const bench_args *a, const bench_result *r, spread prefil
     put_count(&w, "prompt_tokens", a->n_prompt);
     put_count(&w, "generated_tokens", a->n_generate);
     put_count(&w, "runs", r->n_runs);
-    put_count(&w, "threads", threads);
+    put_count(&w, "threads", r->limits.n_threads);
     put_number(&w, "load_s", r->last.load_s);
     put_count(&w, "bytes_per_token", (int64_t)r->last.bytes_per_token);
-    put_number(&w, "achieved_gbps", gbps);
-    put_number(&w, "read_gbps", r->read_bps / 1e9);
+    put_number(&w, "achieved_gbps", s.gbps);
+    put_number(&w, "read_gbps", s.read_gbps);
+    put_number(&w, "prompt_gop", r->prompt_ops / 1e9);
+    put_number(&w, "prefill_gops", s.prefill_gops);
+    mica_json_key(&w, "limits");
+    mica_bench_put_limits(&w, &r->limits);
     put_count(&w, "peak_rss_bytes", (int64_t)r->last.peak_rss_bytes);
     mica_json_end_object(&w);
     if (!w.failed) printf("%s\n", w.data);
     mica_json_writer_deinit(&w);
 }
 
-static void print_table(const bench_args *a, const bench_result *r, spread prefill, spread decode,
-                        double gbps, int threads) {
+static void print_table(const bench_args *a, const bench_result *r, spread prefill, spread decode) {
+    bench_shares s = shares_of(a, r, prefill, decode);
     printf("%-28s %10s %10s %10s\n", "tokens/s", "min", "median", "max");
     printf("prefill of %-17lld %10.1f %10.1f %10.1f\n", (long long)a->n_prompt, prefill.min,
            prefill.median, prefill.max);
     printf("decode of %-18lld %10.1f %10.1f %10.1f\n", (long long)a->n_generate, decode.min,
            decode.median, decode.max);
-    printf("%-28s %10d\n", "threads", threads);
+    printf("%-28s %10d\n", "threads", r->limits.n_threads);
     printf("%-28s %10.1f\n", "bytes per token, MB", (double)r->last.bytes_per_token / 1e6);
-    printf("%-28s %10.2f  (%.0f %% of the plain read's %.2f)\n", "achieved GB/s", gbps,
-           100 * gbps * 1e9 / r->read_bps, r->read_bps / 1e9);
+    printf("%-28s %10.2f  (%.0f %% of the plain read's %.2f)\n", "decode, GB/s", s.gbps,
+           100 * s.gbps / s.read_gbps, s.read_gbps);
+    printf("%-28s %10.1f", "prefill, Gop/s", s.prefill_gops);
+    if (s.peak_gops > 0)
+        printf("  (%.0f %% of %s's %.1f)", 100 * s.prefill_gops / s.peak_gops, s.peak, s.peak_gops);
+    printf("\n");
+    for (int i = 0; i < r->limits.n_peaks; i++)
+        printf("  %-26s %10.1f\n", r->limits.peaks[i].peak->name, r->limits.peaks[i].all_ops / 1e9);
     printf("%-28s %10.3f\n", "load, s", r->last.load_s);
     printf("%-28s %10.1f\n", "peak memory, MB", (double)r->last.peak_rss_bytes / 1e6);
 }
@@ -186,6 +228,7 @@ int mica_verb_bench(int argc, char **argv) {
     int rc = parse(argc, argv, &args, &model_name);
     if (!rc) rc = mica_compute_to_engine(&args.compute, &options);
     if (rc) return rc;
+    if (args.limits) return mica_bench_limits((int)args.compute.threads, args.json);
     engine *e = NULL;
     char *path = NULL;
     mica_error err;
@@ -199,9 +242,7 @@ int mica_verb_bench(int argc, char **argv) {
         rc = mica_cli_fail(&err);
     } else {
         spread prefill = spread_of(r.prefill, r.n_runs), decode = spread_of(r.decode, r.n_runs);
-        double gbps = (double)r.last.bytes_per_token * decode.median / 1e9;
-        int threads = mica_cpu_threads(mica_engine_backend(e));
-        (args.json ? print_json : print_table)(&args, &r, prefill, decode, gbps, threads);
+        (args.json ? print_json : print_table)(&args, &r, prefill, decode);
     }
     mica_engine_close(e);
     mica_free(path);

@@ -39,6 +39,9 @@ cpu_backend *mica_engine_backend(const engine *e);
 /* The plan of a role, for `mica plan`. */
 const plan *mica_engine_plan(const engine *e, row_role role);
 double mica_engine_load_s(const engine *e);
+/* Multiplications and additions that a prompt of n tokens takes: matmuls, of experts those that its
+ * rows choose, and attention; logits of its last row. */
+double mica_engine_prompt_ops(engine *e, int64_t n);
 
 mica_status mica_session_new(session **out, engine *e, mica_error *err);
 void mica_session_free(session *s);

@@ -82,26 +82,3 @@ void mica_runner_deinit(runner *r) {
     mica_cpu_exec_free(r->exec);
     mica_plan_free(r->plan);
 }
-
-/* The one row that each embedding table gives up. */
-static uint64_t gathered_bytes(const plan *p) {
-    uint64_t n_bytes = 0;
-    for (int32_t i = 0; i < p->n_steps; i++)
-        for (int k = 0; p->steps[i].op == OP_EMBED && k < p->steps[i].n_src; k++) {
-            const plan_operand *o = &p->steps[i].src[k];
-            if (o->space == PLAN_WEIGHT)
-                n_bytes += mica_weight_bytes(o->matrix) / (uint64_t)o->matrix->n_out;
-        }
-    return n_bytes;
-}
-
-uint64_t mica_engine_bytes_per_token(engine *e, int64_t length) {
-    const plan *p = mica_engine_runner(e, ROLE_DECODE)->plan;
-    uint64_t n_bytes = mica_plan_weight_bytes(p) + gathered_bytes(p);
-    for (int i = 0; i < e->graph.n_caches; i++) {
-        int64_t window = e->graph.windows[e->graph.caches[i].group];
-        int64_t n = window && window < length ? window : length;
-        n_bytes += e->graph.caches[i].layout.block_bytes / KV_BLOCK * (uint64_t)n;
-    }
-    return n_bytes;
-}

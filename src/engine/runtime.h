@@ -52,8 +52,8 @@ void mica_runner_deinit(runner *r);
 static inline runner *mica_engine_runner(engine *e, row_role role) {
     return &e->runners[e->n_runners > 1 ? role : 0];
 }
-/* Bytes that a one-row decode step reads: weights once, gathered embedding rows, and the cache of a
- * sequence of `length` positions. */
+/* Bytes that a one-row decode step reads: weights once (of experts those that it uses), gathered
+ * embedding rows, and the cache of a sequence of `length` positions. */
 uint64_t mica_engine_bytes_per_token(engine *e, int64_t length);
 
 /* ---- steps (step.c) ---- */

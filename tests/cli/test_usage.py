@@ -48,6 +48,7 @@ for args, needle in [
     (["plan", "m", "--role", "king"], "king"),
     (["plan", "m", "--threads", "0"], "not in"),
     (["bench", "m", "--runs", "0"], "not in"),
+    (["bench", "m", "--limits"], "either"),
 ]:
     check_error(exe, args, 2, needle)
 

@@ -52,6 +52,16 @@ def check_logits(name):
               "%s: bits change with MICA_CPU=%s" % (name, mask))
 
 
+def check_ops(bench, folder):
+    """Multiplications and additions of a prompt, counted from the configuration."""
+    with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
+        c = json.load(file)
+    h, d, heads, n = c["hidden_size"], c["head_dim"], c["num_attention_heads"], bench["prompt_tokens"]
+    layer = h * d * (2 * heads + 2 * c["num_key_value_heads"]) + 3 * h * c["intermediate_size"]
+    want = c["num_hidden_layers"] * (2 * n * layer + 2 * heads * d * n * (n + 1)) + 2 * h * c["vocab_size"]
+    check(abs(bench["prompt_gop"] * 1e9 - want) < 1, "operations of a prompt: %s, expected %d" % (bench["prompt_gop"], want))
+
+
 def check_json():
     folder = os.path.join(TINY, "llama-f32")
     code, out, _ = run(exe, "generate", folder, "--ids", "1,2,3", "--max-tokens", "5", "--ignore-eos", "--json")
@@ -79,6 +89,11 @@ def check_json():
     for key in ("prefill", "decode"):
         check(bench[key]["min"] <= bench[key]["median"] <= bench[key]["max"], bench)
     check(bench["read_gbps"] > 0 and bench["bytes_per_token"] > 0 and bench["peak_rss_bytes"] > 0, bench)
+    check_ops(bench, folder)
+    code, out, err = run(exe, "bench", "--limits", "--json", "--threads", "2")
+    limits = json.loads(out) if code == 0 else {}
+    check(len(limits.get("read_gbps", [])) == 2 and all(x > 0 for x in limits["read_gbps"]), "--limits: %s %s" % (out, err))
+    check(all(p["gops"] > 0 and p["one_thread_gops"] > 0 for p in limits["peaks"]), "--limits: %s" % out)
 
     code, fused, _ = run(exe, "plan", folder)
     code, plain, _ = run(exe, "plan", folder, "--lever", "swiglu=off")

@@ -8,6 +8,8 @@
 #include "fault_alloc.h"
 #include "rig.h"
 
+#include "backend/cpu/limits.h"
+
 /* The allocator of libc, as the linker's --wrap gives it: a kernel that went around mica_malloc
  * would show here. */
 void *__real_malloc(size_t n);
@@ -392,6 +394,37 @@ static void test_read_bandwidth(void **state) {
     mica_cpu_free(b);
 }
 
+/* Rates lie between a broken timer and a loop that the compiler left out; a mask takes loops away.
+ */
+static void test_limits(void **state) {
+    (void)state;
+    cpu_backend *b;
+    cpu_limits limits;
+    mica_error err = {0};
+    assert_int_equal(mica_cpu_new(&b, 2, NULL, &err), MICA_OK);
+    assert_int_equal(mica_cpu_measure_limits(b, 32 << 20, false, &limits, &err), MICA_OK);
+    assert_int_equal(limits.n_threads, 2);
+    for (int n = 1; n <= 2; n++)
+        assert_true(limits.read_bps[n] > 1e7 && limits.read_bps[n] < 1e13);
+    for (int i = 0; i < limits.n_peaks; i++) {
+        const cpu_peak_rate *r = &limits.peaks[i];
+        print_message("%-18s %8.1f Gop/s, 2 threads %8.1f\n", r->peak->name, r->one_ops / 1e9,
+                      r->all_ops / 1e9);
+        assert_true(r->one_ops > 1e8 && r->one_ops < 2e13);
+        assert_true(r->all_ops > 1e8 && r->all_ops < 4e13);
+    }
+    if (mica_cpu_isa_available(ISA_AVX512)) {
+        assert_non_null(mica_cpu_best_peak(&limits, PEAK_F32));
+        assert_int_equal(limits.read_isa, ISA_AVX512);
+    }
+    mica_cpu_free(b);
+    assert_int_equal(mica_cpu_new(&b, 1, "ref", &err), MICA_OK);
+    assert_int_equal(mica_cpu_measure_limits(b, 1 << 20, false, &limits, &err), MICA_OK);
+    assert_int_equal(limits.n_peaks, 0);
+    assert_int_equal(limits.read_isa, ISA_REF);
+    mica_cpu_free(b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replay_allocates_nothing),
@@ -405,6 +438,7 @@ int main(void) {
         cmocka_unit_test(test_every_allocation_may_fail),
         cmocka_unit_test(test_building_may_fail),
         cmocka_unit_test(test_read_bandwidth),
+        cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests_name("plan/replay", tests, NULL, NULL);
 }

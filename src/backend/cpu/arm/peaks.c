@@ -1,0 +1,19 @@
+/* peaks.c: the loops of 64-bit Arm, in rising order; HWCAP says what the machine has.
+ */
+#include <sys/auxv.h>
+
+#include "backend/cpu/arm/peaks.h"
+
+MICA_DECLARE_PEAK(f32_neon);
+MICA_DECLARE_PEAK(int8_dotprod);
+MICA_DECLARE_PEAK(int8_i8mm);
+MICA_DECLARE_READER(neon);
+
+const cpu_peak *const mica_isa_peaks[] = {&mica_peak_f32_neon, &mica_peak_int8_dotprod,
+                                          &mica_peak_int8_i8mm};
+const int mica_n_isa_peaks = sizeof(mica_isa_peaks) / sizeof(mica_isa_peaks[0]);
+const cpu_reader *const mica_isa_readers[] = {&mica_reader_neon};
+const int mica_n_isa_readers = sizeof(mica_isa_readers) / sizeof(mica_isa_readers[0]);
+
+bool mica_has_dotprod(void) { return getauxval(AT_HWCAP) >> 20 & 1; }
+bool mica_has_i8mm(void) { return getauxval(AT_HWCAP2) >> 13 & 1; }
