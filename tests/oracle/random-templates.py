@@ -8,9 +8,11 @@ import functools
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 
+from jinja2.defaults import DEFAULT_FILTERS
 from transformers.utils.chat_template_utils import _cached_compile_jinja_template
 
 CONTEXT = {
@@ -134,23 +136,23 @@ class generator:
         raise TypeError("a generator has no text")
 
 
-def wrap_lazy(environment):
+def wrap_lazy():
+    """In Jinja's own table, so that what is computed while a template is compiled is wrapped too."""
     for name in ("map", "select", "reject", "selectattr", "rejectattr", "items", "unique", "batch",
                  "slice", "reverse"):
-        original = environment.filters[name]
+        original = DEFAULT_FILTERS[name]
 
         @functools.wraps(original)
         def lazy(*args, original=original, **kwargs):
             items = original(*args, **kwargs)
             return generator(items) if hasattr(items, "__next__") else items
 
-        environment.filters[name] = lazy
+        DEFAULT_FILTERS[name] = lazy
 
 
 def render(template):
     try:
         compiled = _cached_compile_jinja_template(template)
-        wrap_lazy(compiled.environment)
         return {"text": compiled.render(**json.loads(json.dumps(CONTEXT)))}
     except Exception as error:  # whatever it raises, there is no rendering
         return {"error": f"{type(error).__name__}: {error}"}
@@ -162,7 +164,7 @@ def is_known(theirs, mine):
     lenient = "generator" in error or "reversed" in error
     limit = "64 bits" in mine.get("error", "") or "steps" in mine.get("error", "") or "memory" in mine.get("error", "")
     shown = theirs.get("text", "")
-    objects = " at 0x" in shown or "<built-in" in shown or "<bound method" in shown or "<function" in shown
+    objects = re.search("0x7[ef]", shown, re.IGNORECASE) or "<built-in" in shown or "<bound method" in shown or "<function" in shown
     return lenient or limit or objects or "is unsafe" in error or "missing" in shown
 
 
@@ -173,6 +175,7 @@ def main():
     lines = "".join(json.dumps({"template": t, "context": CONTEXT}) + "\n" for t in templates)
     done = subprocess.run([program, "--lines", "0"], input=lines.encode(), capture_output=True, check=True)
     ours = [json.loads(line) for line in done.stdout.decode().split("\n") if line]
+    wrap_lazy()
     n_bad = n_text = n_known = 0
     for template, mine in zip(templates, ours):
         theirs = render(template)

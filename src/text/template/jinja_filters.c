@@ -246,8 +246,8 @@ static bool reverse(jrender *r, jvalue input, const jargs *args, jvalue *out) {
         l->items[l->n - 1 - i] = v;
     }
     /* Python reverses what is reversible lazily; anything else becomes a list. */
-    bool is_reversible =
-        input.kind == J_DICT || (input.kind == J_LIST && input.list->type != J_GENERATOR);
+    bool is_reversible = input.kind == J_DICT || input.kind == J_UNDEFINED ||
+                         (input.kind == J_LIST && input.list->type != J_GENERATOR);
     if (is_reversible) l->type = J_GENERATOR;
     *out = mica_j_from_list(l);
     return true;

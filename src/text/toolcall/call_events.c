@@ -3,6 +3,8 @@
  */
 #include "text/toolcall/call_parser.h"
 
+#include <stdlib.h>
+
 #include "text/tokenizer/text_buffer.h"
 
 /* An offset stands in the pointer until mica_call_events_settle. */
@@ -62,7 +64,7 @@ void mica_call_events_settle(toolcall_parser *p) {
     }
 }
 
-/* ---- duplicates ---- */
+/* ---- repeated names ---- */
 /* The member at the cursor, which is past '{' or behind a member: where it begins, its key and its
  * end. False: no more. */
 static bool next_member(call_cursor *c, size_t *begin, size_t *key_end) {
@@ -76,31 +78,64 @@ static bool next_member(call_cursor *c, size_t *begin, size_t *key_end) {
            mica_call_value(c, &mica_call_json, NULL) == CALL_OK;
 }
 
-static bool is_repeated(call_cursor after, const char *key, size_t n_key) {
-    size_t begin, key_end;
-    while (next_member(&after, &begin, &key_end)) {
-        if (key_end - begin == n_key && memcmp(after.s + begin, key, n_key) == 0) return true;
-    }
-    return false;
+typedef struct member {
+    const char *key; /* with its quotes, in the arguments */
+    size_t n_key, n; /* from the key on to the end of the value */
+    size_t idx;
+    bool is_repeated;
+} member;
+
+static int compare_members(const void *one, const void *other) {
+    const member *a = one, *b = other;
+    size_t n = a->n_key < b->n_key ? a->n_key : b->n_key;
+    int order = memcmp(a->key, b->key, n);
+    if (order) return order;
+    if (a->n_key != b->n_key) return a->n_key < b->n_key ? -1 : 1;
+    return a->idx < b->idx ? -1 : 1;
 }
 
-void mica_call_drop_duplicates(call_text *args, call_text *scratch) {
-    enum { MAX_MEMBERS = 256 }; /* beyond it the text stays as it is: the search is quadratic */
-    call_cursor c = {.s = args->data, .n = args->n, .pos = 1, .is_end = true};
-    size_t begin, key_end, n_members = 0, n_dropped = 0;
-    scratch->n = 0;
-    mica_call_put(scratch, "{", 1);
-    while (next_member(&c, &begin, &key_end)) {
-        if (++n_members > MAX_MEMBERS) return;
-        if (is_repeated(c, c.s + begin, key_end - begin)) {
-            n_dropped++;
-            continue;
-        }
-        if (scratch->n > 1) mica_call_put(scratch, ",", 1);
-        mica_call_put(scratch, c.s + begin, c.pos - begin);
+static int compare_places(const void *one, const void *other) {
+    return ((const member *)one)->idx < ((const member *)other)->idx ? -1 : 1;
+}
+
+/* Marks all but the last of each name; false: there was none to mark. */
+static bool mark_repeats(member *members, size_t n) {
+    bool any = false;
+    qsort(members, n, sizeof(*members), compare_members);
+    for (size_t i = 1; i < n; i++) {
+        member *m = &members[i - 1];
+        m->is_repeated = m->n_key == m[1].n_key && memcmp(m->key, m[1].key, m->n_key) == 0;
+        any |= m->is_repeated;
     }
-    mica_call_put(scratch, "}", 1);
-    if (n_dropped == 0) return;
-    args->n = 0;
-    mica_call_put(args, scratch->data, scratch->n);
+    if (any) qsort(members, n, sizeof(*members), compare_places);
+    return any;
+}
+
+void mica_call_drop_repeats(call_text *args, call_text *scratch) {
+    call_cursor c = {.s = args->data, .n = args->n, .pos = 1, .is_end = true};
+    member *members = NULL;
+    size_t begin, key_end, n = 0, capacity = 0;
+    while (!args->failed && next_member(&c, &begin, &key_end)) {
+        member *grown = mica_text_grow(members, &capacity, n + 1, sizeof(*grown));
+        if (!grown) {
+            args->failed = true;
+            break;
+        }
+        members = grown;
+        members[n] = (member){args->data + begin, key_end - begin, c.pos - begin, n, false};
+        n++;
+    }
+    if (!args->failed && n > 1 && mark_repeats(members, n)) {
+        scratch->n = 0;
+        mica_call_put(scratch, "{", 1);
+        for (size_t i = 0; i < n; i++) {
+            if (members[i].is_repeated) continue;
+            if (scratch->n > 1) mica_call_put(scratch, ",", 1);
+            mica_call_put(scratch, members[i].key, members[i].n);
+        }
+        mica_call_put(scratch, "}", 1);
+        args->n = 0;
+        mica_call_put(args, scratch->data, scratch->n);
+    }
+    mica_free(members);
 }

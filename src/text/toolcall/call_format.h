@@ -19,6 +19,16 @@ typedef enum call_result {
     CALL_RESULT_REASONING /* a header: reasoning follows */
 } call_result;
 
+/* How far the last attempt at the same opener came, so that the next need not read that again. What
+ * comes before `begin` is short; from there to `pos` whole members were read into `args`, and in
+ * the value at `value_begin` the text up to `value_pos`. Places are offsets from the opener; 0:
+ * none. An attempt that resumes must have `args` to itself. */
+typedef struct call_memo {
+    size_t begin, pos, n_args;
+    size_t value_begin, value_pos, value_n_args;
+    call_value_state state; /* of a JSON value */
+} call_memo;
+
 typedef struct call_attempt {
     call_cursor c; /* the text begins at the opener */
     const struct call_opener *opener;
@@ -32,6 +42,9 @@ typedef struct call_attempt {
     bool is_begun;      /* the name is certain, and `args` grows at its end only while CALL_MORE */
     bool keeps_block;   /* CALL_IN_BLOCK openers may follow */
     bool may_id_follow; /* the id stands behind the arguments */
+    bool drops_repeats; /* `args` is made of members that were read one by one */
+    call_memo memo;
+    size_t n_resumed;     /* bytes that were not read again */
     call_text key, value; /* scratch */
 } call_attempt;
 
@@ -80,6 +93,16 @@ extern const reasoning_format mica_reasoning_formats[];
 extern const size_t mica_n_reasoning_formats;
 
 /* ---- for attempts ---- */
+/* At the first member: goes to where the last attempt had read whole members up to. */
+void mica_call_resume_members(call_attempt *a);
+/* Behind a whole member. */
+void mica_call_keep_members(call_attempt *a);
+/* At a value: goes to where the last attempt had searched its end up to. */
+void mica_call_resume_search(call_attempt *a);
+/* The value that began at `begin` does not end before `pos`. */
+void mica_call_keep_search(call_attempt *a, size_t begin, size_t pos);
+/* The JSON value at the cursor, appended to `args`; resumed. */
+call_verdict mica_call_read_json(call_attempt *a, const call_notation *notation);
 /* Whether the name of the attempt is one that may be called. */
 bool mica_call_may_begin(const call_attempt *a);
 /* An object at the cursor (after white space) becomes the arguments. */

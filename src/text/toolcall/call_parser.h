@@ -43,6 +43,7 @@ typedef struct fed_token {
 /* Where in JSON the text of an attempt ends, roughly. */
 typedef struct call_brackets {
     size_t depth;
+    bool is_list; /* the outermost is a square one */
     bool in_string, is_escaped;
 } call_brackets;
 
@@ -75,6 +76,7 @@ struct toolcall_parser {
     const call_opener *opener; /* NULL: none */
     size_t opener_at;
     size_t n_seen, next_try; /* text lengths: looked at for brackets, for the next attempt */
+    size_t n_read;           /* bytes that all attempts at it read */
     call_brackets brackets;
     size_t barred_at; /* from the start of the answer: an opener that was none, plus 1 */
     bool is_hurried;  /* attempts do not wait for more text that is worth one */
@@ -98,7 +100,7 @@ void mica_call_emit_end(toolcall_parser *p, const char *raw, size_t n, bool is_b
 /* Offsets in `out` become pointers. */
 void mica_call_events_settle(toolcall_parser *p);
 /* Of members with the same name only the last stays. */
-void mica_call_drop_duplicates(call_text *args, call_text *scratch);
+void mica_call_drop_repeats(call_text *args, call_text *scratch);
 
 /* ---- steps (call_steps.c, call_tries.c) ---- */
 /* Does what the text allows; false: more text is needed. */

@@ -77,8 +77,19 @@ typedef struct call_notation {
 } call_notation;
 extern const call_notation mica_call_json; /* nothing of these */
 
-/* Appends the value at the cursor as JSON. What is JSON already is copied byte for byte, and while
- * the verdict is CALL_MORE the text put so far is a prefix of the final one. */
+/* Where the reading of a value stands; zeros: at its first byte. */
+enum { CALL_MAX_DEPTH = 64 };
+typedef struct call_value_state {
+    unsigned char phase, depth;
+    char quote; /* of the string that the cursor is in, or 0 */
+    char closers[CALL_MAX_DEPTH];
+} call_value_state;
+
+/* Reads on. With CALL_MORE the cursor and `out` stand where a later call may go on with the same
+ * state, and what was put is a prefix of the final text. */
+call_verdict mica_call_value_go_on(call_cursor *c, const call_notation *notation,
+                                   call_value_state *state, call_text *out);
+/* Appends the value at the cursor as JSON. What is JSON already is copied byte for byte. */
 call_verdict mica_call_value(call_cursor *c, const call_notation *notation, call_text *out);
 /* A key or other string at the cursor, as a JSON string. */
 call_verdict mica_call_string(call_cursor *c, const call_notation *notation, call_text *out);

@@ -1,16 +1,19 @@
 /* call_tries.c: attempts to read a call, and what comes of them.
  *
- * An attempt always reads from the opener on. So that a long call does not cost the square of its
- * length, one is made only when the text has grown by a share, or when a bracket came that may
- * close the call. When attempts are made changes only when events come, never what they say.
+ * An attempt reads from the opener on, but for what the last one remembered (call_memo.c). So that
+ * a long call does not cost the square of its length, the next attempt waits until the text has
+ * grown by a share of what it will read, or until a bracket comes that may close the call, while
+ * all attempts together have read no more than a multiple of the text. When attempts are made
+ * changes only when events come, never what they say.
  */
 #include "text/toolcall/call_parser.h"
 
 void mica_call_start_attempt(toolcall_parser *p, const call_opener *opener, size_t at) {
     p->opener = opener;
     p->opener_at = at;
-    p->n_seen = p->next_try = 0;
+    p->n_seen = p->next_try = p->n_read = 0;
     p->brackets = (call_brackets){0};
+    p->attempt.memo = (call_memo){0};
     p->is_announced = false;
     p->n_announced = 0;
 }
@@ -25,10 +28,18 @@ static bool closes_all(call_brackets *b, char c) {
         return false;
     }
     if (c == '"') b->in_string = true;
-    if (c == '{' || c == '[' || c == '(') b->depth++;
+    if (c == '{' || c == '[' || c == '(') {
+        if (b->depth++ == 0) b->is_list = c == '[';
+    }
     if (c != '}' && c != ']' && c != ')') return false;
     if (b->depth) b->depth--;
-    return b->depth == 0 || c == '}'; /* in a list each item is a call */
+    return b->depth == 0 || (b->depth == 1 && b->is_list); /* in a list each item is a call */
+}
+
+/* Attempts beyond those that growth allows: what they read is bounded by the text's length. */
+static bool may_hurry(const toolcall_parser *p, size_t n) {
+    enum { FREE_BYTES = 1 << 16, MAX_READINGS = 64 };
+    return p->n_read < FREE_BYTES || p->n_read / MAX_READINGS < n;
 }
 
 static bool is_worth_it(toolcall_parser *p, size_t n) {
@@ -38,7 +49,7 @@ static bool is_worth_it(toolcall_parser *p, size_t n) {
         is_closed |= p->opener->flags & CALL_TAGS ? c == '>' : closes_all(&p->brackets, c);
     }
     p->n_seen = n;
-    return is_closed || p->is_end || p->is_hurried || n >= p->next_try;
+    return (is_closed && may_hurry(p, n)) || p->is_end || p->is_hurried || n >= p->next_try;
 }
 
 static call_verdict make_attempt(toolcall_parser *p, size_t n) {
@@ -51,8 +62,10 @@ static call_verdict make_attempt(toolcall_parser *p, size_t n) {
     a->is_stream = p->is_stream;
     a->result = CALL_RESULT_CALL;
     a->name.n = a->id.n = a->args.n = a->key.n = a->value.n = 0;
-    a->is_begun = a->keeps_block = a->may_id_follow = false;
+    a->is_begun = a->keeps_block = a->may_id_follow = a->drops_repeats = false;
+    a->n_resumed = 0;
     call_verdict v = p->opener->attempt(a);
+    p->n_read += n - a->n_resumed;
     if (a->name.failed || a->id.failed || a->args.failed || a->key.failed || a->value.failed) {
         p->failed = true;
     }
@@ -93,7 +106,7 @@ static void end_call(toolcall_parser *p, bool is_broken) {
 static void take_call(toolcall_parser *p) {
     call_attempt *a = &p->attempt;
     if (a->args.n == 0) mica_call_put_cstring(&a->args, "{}");
-    if (!p->is_stream && !a->args.failed) mica_call_drop_duplicates(&a->args, &a->value);
+    if (a->drops_repeats && !a->args.failed) mica_call_drop_repeats(&a->args, &a->value);
     if (a->args.failed || a->value.failed) p->failed = true;
     if (!p->failed) end_call(p, false);
 }
@@ -132,7 +145,7 @@ bool mica_call_attempt_step(toolcall_parser *p) {
     if (p->failed) return false;
     if (v == CALL_MORE) {
         if (p->is_stream && p->attempt.is_begun) announce(p);
-        p->next_try = n + 1 + n / 32;
+        p->next_try = n + 1 + (n - p->attempt.n_resumed) / 32;
         return false;
     }
     if (v == CALL_NOT) {

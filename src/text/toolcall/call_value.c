@@ -1,24 +1,36 @@
 /* call_value.c: values as models write them, turned into JSON on the fly.
  *
  * A transducer from left to right: whatever is put stays, so that arguments can be given out while
- * they are read. White space and everything else that JSON allows is copied as it is.
+ * they are read. White space and everything else that JSON allows is copied as it is. It goes in
+ * steps, a token or a piece of a string each, and can stop after any of them, so that a long value
+ * is read once, however small the pieces are that it comes in.
  */
 #include "text/toolcall/call_scan.h"
 
 #include "base/json.h"
 #include "base/utf8.h"
 
-enum { MAX_DEPTH = 64 };
-
 const call_notation mica_call_json = {0};
+
+enum { RAW_QUOTE = 1 }; /* in place of a quote: the notation's own */
+
+/* What comes next. */
+enum {
+    VALUE_BEGIN,
+    VALUE_FIRST, /* an item or the closing bracket */
+    VALUE_NEXT,  /* a comma or the closing bracket */
+    VALUE_COMMA, /* behind a comma that is not put yet */
+    VALUE_KEY,
+    VALUE_COLON,
+    VALUE_DONE
+};
 
 typedef struct reader {
     call_cursor *c;
     const call_notation *notation;
+    call_value_state *state;
     call_text *out;
 } reader;
-
-static call_verdict read_value(const reader *r, int depth);
 
 static size_t left(const reader *r) { return r->c->n - r->c->pos; }
 static char here(const reader *r) { return r->c->s[r->c->pos]; }
@@ -99,18 +111,25 @@ static size_t put_character(const char *s, size_t n, call_text *out) {
     return n_used;
 }
 
-static call_verdict read_quoted(const reader *r, char quote) {
-    mica_call_put(r->out, "\"", 1);
-    r->c->pos++;
-    while (r->c->pos < r->c->n) {
+/* The rest of a string, as far as there is text: what was put stays, also with CALL_MORE. */
+static call_verdict read_string_rest(const reader *r) {
+    const char own[] = {r->state->quote, '\0'};
+    bool is_raw = r->state->quote == RAW_QUOTE;
+    const char *quote = is_raw ? r->notation->quote : own;
+    while (left(r)) {
         const char *s = r->c->s + r->c->pos;
         size_t n_used;
-        if (*s == quote) {
+        call_verdict v = *s == quote[0] ? mica_call_match(r->c, quote) : CALL_NOT;
+        if (v == CALL_MORE) return v;
+        if (v == CALL_OK) {
             mica_call_put(r->out, "\"", 1);
-            r->c->pos++;
+            r->state->quote = '\0';
             return CALL_OK;
         }
-        if (*s == '\\') {
+        if (*s == '\\' && is_raw) {
+            mica_call_put_cstring(r->out, "\\\\");
+            n_used = 1;
+        } else if (*s == '\\') {
             n_used = left(r) >= 2 ? put_escape(s, left(r), r->out) : 0;
         } else {
             n_used = put_character(s, left(r), r->out);
@@ -121,35 +140,19 @@ static call_verdict read_quoted(const reader *r, char quote) {
     return call_more(r->c);
 }
 
-/* Raw text between two of the notation's own quotes; the cursor is past the first. */
-static call_verdict read_raw_string(const reader *r) {
-    const char *quote = r->notation->quote;
-    mica_call_put(r->out, "\"", 1);
-    while (r->c->pos < r->c->n) {
-        call_verdict v = here(r) == quote[0] ? mica_call_match(r->c, quote) : CALL_NOT;
-        if (v == CALL_MORE) return v;
-        if (v == CALL_OK) {
-            mica_call_put(r->out, "\"", 1);
-            return CALL_OK;
-        }
-        size_t n_used = 1;
-        if (here(r) == '\\') {
-            mica_call_put_cstring(r->out, "\\\\");
-        } else {
-            n_used = put_character(r->c->s + r->c->pos, left(r), r->out);
-        }
-        if (n_used == 0) break;
-        r->c->pos += n_used;
-    }
-    return call_more(r->c);
-}
-
-static call_verdict read_string(const reader *r) {
+static call_verdict begin_string(const reader *r) {
     if (left(r) == 0) return call_more(r->c);
-    if (here(r) == '"' || here(r) == '\'') return read_quoted(r, here(r));
-    if (!r->notation->quote) return CALL_NOT;
-    call_verdict v = mica_call_match(r->c, r->notation->quote);
-    return v == CALL_OK ? read_raw_string(r) : v;
+    char c = here(r);
+    call_verdict v = CALL_OK;
+    if (c == '"' || c == '\'') {
+        r->c->pos++;
+        r->state->quote = c;
+    } else {
+        v = r->notation->quote ? mica_call_match(r->c, r->notation->quote) : CALL_NOT;
+        if (v == CALL_OK) r->state->quote = RAW_QUOTE;
+    }
+    if (v == CALL_OK) mica_call_put(r->out, "\"", 1);
+    return v;
 }
 
 /* ---- scalars ---- */
@@ -229,77 +232,139 @@ static call_verdict read_bare_key(const reader *r) {
     return CALL_OK;
 }
 
-static call_verdict read_key(const reader *r) {
-    call_verdict v = read_string(r);
+static call_verdict end_value(const reader *r) {
+    r->state->phase = r->state->depth ? VALUE_NEXT : VALUE_DONE;
+    return CALL_OK;
+}
+
+static char closing(const reader *r) { return r->state->closers[r->state->depth - 1]; }
+
+static call_verdict open_container(const reader *r, char closer) {
+    call_value_state *s = r->state;
+    if (s->depth == CALL_MAX_DEPTH) return CALL_NOT;
+    s->closers[s->depth++] = closer;
+    s->phase = VALUE_FIRST;
+    r->c->pos++;
+    mica_call_put(r->out, closer == '}' ? "{" : "[", 1);
+    return CALL_OK;
+}
+
+static call_verdict close_container(const reader *r) {
+    mica_call_put(r->out, closing(r) == '}' ? "}" : "]", 1);
+    r->c->pos++;
+    r->state->depth--;
+    return end_value(r);
+}
+
+static call_verdict begin_item(const reader *r) {
+    r->state->phase = closing(r) == '}' ? VALUE_KEY : VALUE_BEGIN;
+    return CALL_OK;
+}
+
+/* ---- steps ---- */
+static call_verdict step_begin(const reader *r) {
+    copy_space(r, r->out);
+    if (left(r) == 0) return call_more(r->c);
+    char c = here(r);
+    call_verdict v;
+    if (c == '{') return open_container(r, '}');
+    if (c == '[') return open_container(r, ']');
+    if (c == '(' && r->notation->tuples) return open_container(r, ')');
+    if (c == '-' || call_is_digit(c)) {
+        v = read_number(r);
+    } else if ((c | 32) >= 'a' && (c | 32) <= 'z') {
+        v = read_literal(r);
+    } else {
+        v = begin_string(r);
+    }
+    return v == CALL_OK ? end_value(r) : v;
+}
+
+static call_verdict step_key(const reader *r) {
+    copy_space(r, r->out);
+    call_verdict v = begin_string(r);
     if (v == CALL_NOT && r->notation->bare_keys) v = read_bare_key(r);
-    if (v != CALL_OK) return v;
+    r->state->phase = VALUE_COLON;
+    return v;
+}
+
+static call_verdict step_colon(const reader *r) {
     copy_space(r, r->out);
     if (left(r) == 0) return call_more(r->c);
     if (here(r) != ':') return CALL_NOT;
     r->c->pos++;
     mica_call_put(r->out, ":", 1);
-    copy_space(r, r->out);
+    r->state->phase = VALUE_BEGIN;
     return CALL_OK;
 }
 
-/* Between two items, or before the first. *is_last: the closing bracket was taken. A comma is put
- * when the next item is certain. */
-static call_verdict read_separator(const reader *r, char closing, bool is_first, bool *is_last) {
-    size_t comma = 0;
+/* Before the first item, or behind one. */
+static call_verdict step_between(const reader *r, bool is_first) {
     copy_space(r, r->out);
-    if (left(r) && here(r) == ',' && !is_first) {
-        comma = 1;
-        r->c->pos++;
-    }
+    if (left(r) == 0) return call_more(r->c);
+    if (here(r) == closing(r)) return close_container(r);
+    if (is_first) return begin_item(r);
+    if (here(r) != ',') return CALL_NOT;
+    r->c->pos++;
+    r->state->phase = VALUE_COMMA;
+    return CALL_OK;
+}
+
+/* A comma is put when the next item is certain; before a closing bracket it is dropped. */
+static call_verdict step_comma(const reader *r) {
     size_t begin = r->c->pos;
     mica_call_skip_space(r->c);
     if (left(r) == 0) return call_more(r->c);
-    *is_last = here(r) == closing;
-    if (*is_last) {
-        r->c->pos++;
-        mica_call_put(r->out, closing == '}' ? "}" : "]", 1);
-        return CALL_OK;
-    }
-    if (!is_first && !comma) return CALL_NOT;
-    if (comma) mica_call_put(r->out, ",", 1);
+    if (here(r) == closing(r)) return close_container(r);
+    mica_call_put(r->out, ",", 1);
     r->c->pos = begin;
-    copy_space(r, r->out);
+    return begin_item(r);
+}
+
+static call_verdict step(const reader *r) {
+    if (r->state->quote) return read_string_rest(r);
+    switch (r->state->phase) {
+    case VALUE_BEGIN:
+        return step_begin(r);
+    case VALUE_KEY:
+        return step_key(r);
+    case VALUE_COLON:
+        return step_colon(r);
+    case VALUE_COMMA:
+        return step_comma(r);
+    default:
+        return step_between(r, r->state->phase == VALUE_FIRST);
+    }
+}
+
+call_verdict mica_call_value_go_on(call_cursor *c, const call_notation *notation,
+                                   call_value_state *state, call_text *out) {
+    reader r = {c, notation, state, out};
+    while (state->phase != VALUE_DONE || state->quote) {
+        call_value_state before = *state;
+        size_t pos = c->pos, n_out = out ? out->n : 0;
+        call_verdict v = step(&r);
+        if (v == CALL_MORE && !before.quote) { /* the step is done again with more text */
+            *state = before;
+            c->pos = pos;
+            if (out) out->n = n_out;
+        }
+        if (v != CALL_OK) return v;
+    }
     return CALL_OK;
 }
 
-static call_verdict read_container(const reader *r, char closing, int depth) {
-    bool is_last = false;
-    if (depth == MAX_DEPTH) return CALL_NOT;
-    mica_call_put(r->out, closing == '}' ? "{" : "[", 1);
-    r->c->pos++;
-    for (bool is_first = true;; is_first = false) {
-        call_verdict v = read_separator(r, closing, is_first, &is_last);
-        if (v != CALL_OK || is_last) return v;
-        if (closing == '}' && (v = read_key(r)) != CALL_OK) return v;
-        if ((v = read_value(r, depth + 1)) != CALL_OK) return v;
-    }
-}
-
-static call_verdict read_value(const reader *r, int depth) {
-    if (left(r) == 0) return call_more(r->c);
-    char c = here(r);
-    if (c == '{') return read_container(r, '}', depth);
-    if (c == '[') return read_container(r, ']', depth);
-    if (c == '(' && r->notation->tuples) return read_container(r, ')', depth);
-    if (c == '-' || call_is_digit(c)) return read_number(r);
-    if ((c | 32) >= 'a' && (c | 32) <= 'z') return read_literal(r);
-    return read_string(r);
-}
-
 call_verdict mica_call_value(call_cursor *c, const call_notation *notation, call_text *out) {
-    reader r = {c, notation, out};
+    call_value_state state = {0};
     mica_call_skip_space(c);
-    return read_value(&r, 0);
+    return mica_call_value_go_on(c, notation, &state, out);
 }
 
 call_verdict mica_call_string(call_cursor *c, const call_notation *notation, call_text *out) {
-    reader r = {c, notation, out};
-    return read_string(&r);
+    call_value_state state = {0};
+    reader r = {c, notation, &state, out};
+    call_verdict v = begin_string(&r);
+    return v == CALL_OK ? read_string_rest(&r) : v;
 }
 
 void mica_call_decode_string(const char *json, size_t n, call_text *out) {

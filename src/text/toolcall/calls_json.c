@@ -32,7 +32,7 @@ call_verdict mica_call_read_arguments(call_attempt *a, const call_notation *nota
     if (a->c.s[a->c.pos] != '{') return CALL_NOT;
     a->args.n = 0;
     if (is_certain(a)) a->is_begun = true;
-    return mica_call_value(&a->c, notation, &a->args);
+    return mica_call_read_json(a, notation);
 }
 
 void mica_call_put_code(call_attempt *a, const char *s, size_t n) {
@@ -98,6 +98,7 @@ static call_verdict read_arguments_member(call_attempt *a) {
     if (a->c.s[a->c.pos] == '{') return mica_call_read_arguments(a, &mica_call_json);
     call_verdict v = read_value(a);
     if (v != CALL_OK || a->value.n == 0) return v;
+    a->memo = (call_memo){0}; /* `args` is written over */
     if (a->value.data[0] == '"') return unpack_arguments(a);
     if (!call_text_is(a->value.data, a->value.n, "null")) return CALL_NOT;
     a->args.n = 0;

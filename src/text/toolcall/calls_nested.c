@@ -76,8 +76,10 @@ static call_verdict read_element(call_attempt *a, const element *e, int depth) {
 
 /* Elements up to a closing tag, which stays. */
 static call_verdict read_children(call_attempt *a, const element *parent, int depth) {
-    bool is_array = false;
-    for (bool is_first = true;; is_first = false) {
+    bool is_array = false, is_first = true;
+    if (depth == 0) mica_call_resume_members(a);
+    if (depth == 0 && a->args.n) is_first = false;
+    for (;; is_first = false) {
         element child = {.root = parent->root};
         call_verdict v = mica_call_match_next(&a->c, NS "</");
         if (v == CALL_OK) a->c.pos -= sizeof(NS "</") - 1;
@@ -100,6 +102,7 @@ static call_verdict read_children(call_attempt *a, const element *parent, int de
             mica_call_put(&a->args, ":", 1);
         }
         if ((v = read_element(a, &child, depth + 1)) != CALL_OK) return v;
+        if (depth == 0) mica_call_keep_members(a);
     }
     if (a->args.n == 0) mica_call_put(&a->args, "{", 1);
     mica_call_put(&a->args, is_array ? "]" : "}", 1);

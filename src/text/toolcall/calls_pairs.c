@@ -21,14 +21,20 @@ static bool is_closed_by_end(const call_attempt *a, call_cursor c) {
 /* The next `close` that `next` or `end` follows, white space between them. */
 static call_verdict find_followed(call_attempt *a, const char *close, const char *next,
                                   const char *end, size_t *at) {
+    size_t begin = a->c.pos;
+    mica_call_resume_search(a);
     for (;;) {
         call_verdict v = mica_call_find(&a->c, close, at);
+        if (v == CALL_MORE) mica_call_keep_search(a, begin, a->c.pos);
         if (v != CALL_OK) return v;
         call_cursor ahead = a->c;
         v = mica_call_match_next(&ahead, next);
         call_verdict w = v == CALL_OK ? v : mica_call_match(&ahead, end);
         if (w == CALL_OK || is_closed_by_end(a, a->c)) return CALL_OK;
-        if (v == CALL_MORE || w == CALL_MORE) return CALL_MORE;
+        if (v == CALL_MORE || w == CALL_MORE) {
+            mica_call_keep_search(a, begin, *at);
+            return CALL_MORE;
+        }
     }
 }
 
@@ -56,11 +62,13 @@ static call_verdict read_pair(call_attempt *a, const pairs_shape *shape) {
 
 static call_verdict read_pairs(call_attempt *a, const pairs_shape *shape) {
     mica_call_put(&a->args, "{", 1);
+    mica_call_resume_members(a);
     for (;;) {
         call_verdict v = mica_call_match_next(&a->c, shape->call_close);
         call_verdict w = v == CALL_OK ? CALL_NOT : mica_call_match(&a->c, "<arg_key*>");
         if (w == CALL_OK) {
             if ((v = read_pair(a, shape)) != CALL_OK) return v;
+            mica_call_keep_members(a);
             continue;
         }
         if (v == CALL_NOT && w == CALL_NOT && is_closed_by_end(a, a->c)) v = CALL_OK;
@@ -132,13 +140,14 @@ static call_verdict read_xtml_json(call_attempt *a) {
     mica_call_skip_space(&a->c);
     if (a->c.pos == a->c.n) return call_more(&a->c);
     if (a->c.s[a->c.pos] != '{') return CALL_NOT;
-    if ((v = mica_call_value(&a->c, &mica_call_json, &a->args)) != CALL_OK) return v;
+    if ((v = mica_call_read_json(a, &mica_call_json)) != CALL_OK) return v;
     if ((v = mica_call_match_next(&a->c, "<|close|>json<|sep|>")) != CALL_OK) return v;
     return mica_call_match_next(&a->c, "<|close|>call<|sep|>");
 }
 
 static call_verdict read_xtml_arguments(call_attempt *a) {
     mica_call_put(&a->args, "{", 1);
+    mica_call_resume_members(a);
     for (;;) {
         call_verdict v = mica_call_match_next(&a->c, "<|close|>call<|sep|>");
         if (v == CALL_NOT && is_closed_by_end(a, a->c)) v = CALL_OK;
@@ -149,6 +158,7 @@ static call_verdict read_xtml_arguments(call_attempt *a) {
         if (v == CALL_OK) return read_xtml_json(a);
         if (v == CALL_MORE || (v = mica_call_match(&a->c, "argument")) != CALL_OK) return v;
         if ((v = read_xtml_argument(a)) != CALL_OK) return v;
+        mica_call_keep_members(a);
     }
 }
 

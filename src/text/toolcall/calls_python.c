@@ -12,7 +12,7 @@ static call_verdict read_keyword(call_attempt *a, bool is_first) {
     if (!is_first) mica_call_put(&a->args, ",", 1);
     mica_call_put_json_string(&a->args, a->key.data, a->key.n);
     mica_call_put(&a->args, ":", 1);
-    return mica_call_value(&a->c, &python, &a->args);
+    return mica_call_read_json(a, &python);
 }
 
 call_verdict mica_call_read_python(call_attempt *a) {
@@ -20,7 +20,9 @@ call_verdict mica_call_read_python(call_attempt *a) {
     call_verdict v = mica_call_read_name(&a->c, &a->name);
     if (v != CALL_OK || (v = mica_call_match(&a->c, "(")) != CALL_OK) return v;
     mica_call_put(&a->args, "{", 1);
-    for (bool is_first = true;; is_first = false) {
+    mica_call_resume_members(a);
+    for (;;) {
+        bool is_first = a->args.n == 1;
         if ((v = mica_call_match_next(&a->c, ")")) != CALL_NOT) break;
         if (!is_first) {
             if ((v = mica_call_match(&a->c, ",")) != CALL_OK) return v;
@@ -28,6 +30,7 @@ call_verdict mica_call_read_python(call_attempt *a) {
         }
         if (a->c.pos == a->c.n) return call_more(&a->c);
         if ((v = read_keyword(a, is_first)) != CALL_OK) return v;
+        mica_call_keep_members(a);
     }
     mica_call_put(&a->args, "}", 1);
     return v;

@@ -87,10 +87,14 @@ static call_verdict find_close(call_cursor *c, const tagged_shape *shape, size_t
 }
 
 static call_verdict find_value_end(call_attempt *a, const tagged_shape *shape, size_t *end) {
+    size_t begin = a->c.pos;
+    if (!shape->is_xml) mica_call_resume_search(a); /* CDATA hides closing tags */
     for (;;) {
         call_verdict v = find_close(&a->c, shape, end);
+        if (v == CALL_MORE) mica_call_keep_search(a, begin, a->c.pos);
         if (v != CALL_OK) return v;
-        if ((v = may_follow(a, shape)) != CALL_NOT) return v;
+        if ((v = may_follow(a, shape)) == CALL_MORE) mica_call_keep_search(a, begin, *end);
+        if (v != CALL_NOT) return v;
     }
 }
 
@@ -194,12 +198,14 @@ static call_verdict read_parameters(call_attempt *a, const tagged_shape *shape) 
     call_verdict v;
     a->args.n = 0;
     mica_call_put(&a->args, "{", 1);
+    mica_call_resume_members(a);
     for (;;) {
         int which;
         mica_call_skip_space(&a->c);
         v = match_either(&a->c, shape->call_close, shape->param, &which);
         if (v != CALL_OK || which == 0) break;
         if ((v = read_parameter(a, shape)) != CALL_OK) return v;
+        mica_call_keep_members(a);
     }
     if (v == CALL_NOT) { /* the tag of the section may do for the call's, and so may the end */
         call_cursor ahead = a->c;

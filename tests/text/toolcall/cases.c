@@ -139,8 +139,7 @@ static bool check_stream(const test_case *t) {
         is_broken |= whole.calls[i].is_broken;
     }
     bool is_good = !whole.wrong && check_splits(&streamed, &whole);
-    if (is_good && !is_broken && !t->options.streams_arguments && !strstr(t->name, "duplicate") &&
-        !strstr(t->name, "late id")) {
+    if (is_good && !is_broken && !t->options.streams_arguments && !strstr(t->name, "late id")) {
         is_good = check_cuts(&streamed, &t->expected, NULL, 0, "streamed");
     }
     answer_free(&whole);
