@@ -9,34 +9,82 @@
 
 #include "model/model.h"
 
+/* N1 to N4 are input_layernorm, post_attention_layernorm, pre_feedforward_layernorm and
+ * post_feedforward_layernorm; but N3 of PRE and PARALLEL_2 is published as
+ * post_attention_layernorm. Attention and MLP come times the residual multiplier, if any. */
 typedef enum block_kind {
-    BLOCK_PRE,     /* h = x + attn(N1 x);     out = h + mlp(N2 h) */
-    BLOCK_SANDWICH /* h = x + N2(attn(N1 x)); out = h + N4(mlp(N3 h)) */
+    BLOCK_PRE,       /* h = x + attn(N1 x);     out = h + mlp(N3 h) */
+    BLOCK_SANDWICH,  /* h = x + N2(attn(N1 x)); out = h + N4(mlp(N3 h)) */
+    BLOCK_POST,      /* h = x + N2(attn(x));    out = h + N4(mlp(h)) */
+    BLOCK_PARALLEL,  /* out = attn(N1 x) + mlp(N1 x) + x */
+    BLOCK_PARALLEL_2 /* out = attn(N1 x) + mlp(N3 x) + x */
 } block_kind;
 
 typedef enum norm_kind {
     NORM_RMS,
-    NORM_RMS_PLUS_1 /* the weight is 1 + w; GGUF converters have added the 1 already */
+    NORM_RMS_PLUS_1,   /* the weight is 1 + w; GGUF converters have added the 1 already */
+    NORM_LAYER,        /* mean and variance */
+    NORM_LAYER_PLUS_1, /* likewise, with 1 + w */
+    NORM_LAYER_PLAIN   /* without weight and bias: no tensors */
 } norm_kind;
+
+/* The norm's kind is that of the blocks. */
+typedef enum qk_norm_kind {
+    QK_NORM_NONE,
+    QK_NORM_HEAD,  /* over head_dim, one weight for all heads, before rope */
+    QK_NORM_LATE,  /* likewise, after rope */
+    QK_NORM_FULL,  /* over the whole projection */
+    QK_NORM_HEADS, /* over head_dim, a weight for each head (one tensor [heads, head_dim]) */
+    QK_NORM_LIST   /* likewise, a tensor for each head: q_norm.norms.0, ... */
+} qk_norm_kind;
 
 typedef enum bias_rule {
     BIAS_RULE_NEVER,
     BIAS_RULE_ALWAYS,
-    BIAS_RULE_ATTENTION_KEY, /* attention_bias; in GGUF: if the tensor is there */
-    BIAS_RULE_MLP_KEY        /* mlp_bias; likewise */
+    BIAS_RULE_TENSOR, /* if the tensor is there */
+    /* A key of the config; in GGUF: if the tensor is there. */
+    BIAS_RULE_ATTENTION_KEY, /* attention_bias */
+    BIAS_RULE_MLP_KEY,       /* mlp_bias */
+    BIAS_RULE_USE_KEY,       /* use_bias */
+    BIAS_RULE_BIAS_KEY,      /* bias */
+    BIAS_RULE_QKV_KEY,       /* qkv_bias */
+    BIAS_RULE_USE_QKV_KEY,   /* use_qkv_bias */
+    BIAS_RULE_OUT_KEY,       /* attention_out_bias */
+    BIAS_RULE_N
 } bias_rule;
+
+typedef enum mlp_act { ACT_SILU, ACT_GELU_TANH, ACT_GELU, ACT_RELU2, ACT_XIELU } mlp_act;
+
+/* How q, k and v lie in a folder; a GGUF file has either three tensors or QKV_ROWS. */
+typedef enum qkv_layout {
+    QKV_SPLIT, /* q_proj, k_proj, v_proj */
+    QKV_ROWS,  /* qkv_proj: the rows of q, then of k, then of v */
+    QKV_GROUPS /* qkv_proj: for each kv head the rows of its queries, of k, of v */
+} qkv_layout;
 
 /* Which layers slide when layer_types is absent. */
 typedef enum window_rule {
-    WINDOW_RULE_MISTRAL,    /* type mistral: every layer; llama: none */
+    WINDOW_RULE_MISTRAL,    /* types mistral, ministral3: every layer; else none */
     WINDOW_RULE_MAX_LAYERS, /* i >= max_window_layers when use_sliding_window */
-    WINDOW_RULE_PATTERN     /* layer i slides iff (i + 1) % pattern != 0 */
+    WINDOW_RULE_PATTERN,    /* layer i slides iff (i + 1) % pattern != 0; or letters "LLLG" */
+    WINDOW_RULE_ALL,        /* every layer, if there is a window */
+    WINDOW_RULE_NO_ROPE     /* layers without rope, when use_sliding_window */
 } window_rule;
+
+/* Which layers have no rope. */
+typedef enum no_rope_rule {
+    NO_ROPE_NEVER,
+    NO_ROPE_FULL,   /* layers that do not slide */
+    NO_ROPE_GLOBAL, /* likewise, but none in a model without a window */
+    NO_ROPE_LIST,   /* no_rope_layers (0: none), else every no_rope_layer_interval-th */
+    NO_ROPE_ALL     /* positions are learned: embed_positions */
+} no_rope_rule;
 
 typedef enum tie_rule {
     TIE_RULE_TRUE,   /* the key; tied when absent */
     TIE_RULE_FALSE,  /* the key; untied when absent */
     TIE_RULE_ALWAYS, /* tied unless the key says false and lm_head is there */
+    TIE_RULE_NEVER,  /* untied unless the key says true and lm_head is absent */
     TIE_RULE_TENSOR  /* tied iff there is no lm_head */
 } tie_rule;
 
@@ -82,26 +130,67 @@ typedef struct moe_rule {
     bool shared_counts;
 } moe_rule;
 
+/* Multipliers that are keys of the config. */
+typedef enum scale_rule {
+    SCALES_NONE,
+    SCALES_GRANITE, /* embedding_, residual_ and attention_multiplier; logits / logits_scaling */
+    SCALES_MINICPM, /* scale_emb; scale_depth / sqrt(n_layers); head of h / (hidden_size /
+                     * dim_model_base) */
+    SCALES_COHERE   /* logits * logit_scale */
+} scale_rule;
+
 /* Values of keys that may be absent; 0: the key is required. */
 typedef struct arch_defaults {
     int64_t hidden_size, n_layers, intermediate_size, n_heads, n_kv_heads, head_dim, vocab_size;
     double rms_norm_eps;
+    int64_t wide_mlp; /* intermediate_size is so many times hidden_size when absent; 0: no rule */
 } arch_defaults;
+
+/* Names of keys; NULL: the usual one. */
+typedef struct arch_keys {
+    const char *hidden_size, *n_layers, *n_heads, *intermediate_size, *max_positions;
+    const char *rms_norm_eps;
+    const char *rope_theta, *partial_rotary; /* read besides the usual ones */
+    const char *act;                         /* the activation, if a key decides it */
+} arch_keys;
 
 typedef struct arch {
     const char *name; /* model_type of the text model */
     const char *gguf; /* general.architecture; NULL: none */
     model_tier tier;
     block_kind block;
+    const char *parallel_key; /* the flag that makes it parallel_block; NULL: none */
+    bool is_parallel;         /* when the flag is absent */
+    block_kind parallel_block;
     norm_kind norm;
-    bool qk_norm; /* RMS over head_dim of q and k, before rope */
-    glu_act act;
-    bias_rule qkv_bias, o_bias, mlp_bias;
+    bias_rule norm_bias;
+    qk_norm_kind qk_norm;
+    const char *qk_norm_key; /* the flag that switches it; NULL: always */
+    bool has_qk_norm;        /* when the flag is absent */
+    bool is_plain_mlp;       /* down(act(up x)), without a gate */
+    mlp_act act;
+    qkv_layout qkv;
+    bool has_gate_up; /* gate_up_proj: the rows of gate, then those of up */
+    bool is_conv1d;   /* linear weights may be stored [in, out]: qkv_proj's shape tells */
+    bias_rule qkv_bias, o_bias, mlp_bias, head_bias;
+    uint32_t bias_defaults; /* bit r: the key of rule r is true when absent */
     tie_rule tie;
     embed_rule embed;
+    scale_rule scales;
+    double logit_scale; /* SCALES_COHERE, when absent */
+    bool reads_clip_qkv;
+    bool rope_traditional;       /* interleaved pairs, unless a key says otherwise */
     bool reads_rope_traditional; /* the config key rope_traditional is honoured */
     bool gguf_traditional;       /* GGUF rows of q and k are stored for interleaved rope */
-    bool reads_softcaps;         /* else a softcap in the config is refused */
+    double partial_rotary;       /* when absent; 0: the family has no partial rotation */
+    no_rope_rule no_rope;
+    bool is_local_rope_plain;   /* sliding layers have the same theta and no scaling */
+    bool reads_rope_alpha;      /* theta * alpha^(d / (d - 2)) */
+    bool reads_query_boost;     /* llama_4_scaling_beta: queries grow with the position */
+    const char *reads[8];       /* keys that are refused in other families (config_layers.c) */
+    const arch_keys *keys;      /* NULL: the usual names */
+    const weight_naming *names; /* tensors of a folder that have other names than the usual */
+    bool reads_softcaps;        /* else a softcap in the config is refused */
     float attention_softcap, final_softcap; /* when the keys are absent; 0: none */
     double rope_theta;                      /* when absent */
     double local_rope_theta;                /* of sliding layers when absent; 0: one rope for all */

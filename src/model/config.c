@@ -58,6 +58,10 @@ const char *mica_config_string(config_reader *r, const json_value *object, const
     return fallback;
 }
 
+/* The family's own name of a key, or the usual one. */
+#define KEY(r, field, usual) \
+    ((r)->arch->keys && (r)->arch->keys->field ? (r)->arch->keys->field : (usual))
+
 /* A size of the model: at least 1; `fallback` 0 means that the key is required. */
 static int64_t want_size(config_reader *r, const char *key, int64_t fallback, int64_t most) {
     if (!r->st && !fallback && !mica_json_find_set(r->text, key))
@@ -68,17 +72,21 @@ static int64_t want_size(config_reader *r, const char *key, int64_t fallback, in
 
 static void read_sizes(config_reader *r, model_config *c, config_facts *facts) {
     const arch_defaults *d = r->defaults;
-    c->hidden_size = want_size(r, "hidden_size", d->hidden_size, CONFIG_MAX_WIDTH);
-    c->n_layers = want_size(r, "num_hidden_layers", d->n_layers, CONFIG_MAX_COUNT);
+    c->hidden_size =
+        want_size(r, KEY(r, hidden_size, "hidden_size"), d->hidden_size, CONFIG_MAX_WIDTH);
+    c->n_layers =
+        want_size(r, KEY(r, n_layers, "num_hidden_layers"), d->n_layers, CONFIG_MAX_COUNT);
+    int64_t wide = d->wide_mlp ? d->wide_mlp * c->hidden_size : d->intermediate_size;
     c->intermediate_size =
-        want_size(r, "intermediate_size", d->intermediate_size, CONFIG_MAX_WIDTH);
-    c->n_heads = want_size(r, "num_attention_heads", d->n_heads, CONFIG_MAX_WIDTH);
+        want_size(r, KEY(r, intermediate_size, "intermediate_size"), wide, CONFIG_MAX_WIDTH);
+    c->n_heads = want_size(r, KEY(r, n_heads, "num_attention_heads"), d->n_heads, CONFIG_MAX_WIDTH);
     int64_t n_kv = d->n_kv_heads ? d->n_kv_heads : c->n_heads;
     c->n_kv_heads =
         mica_config_integer(r, r->text, "num_key_value_heads", n_kv, 1, CONFIG_MAX_WIDTH);
     c->vocab_size = want_size(r, "vocab_size", d->vocab_size, CONFIG_MAX_COUNT);
-    c->max_positions = mica_config_integer(r, r->text, "max_position_embeddings",
-                                           r->arch->max_positions, 1, CONFIG_MAX_COUNT);
+    c->max_positions =
+        mica_config_integer(r, r->text, KEY(r, max_positions, "max_position_embeddings"),
+                            r->arch->max_positions, 1, CONFIG_MAX_COUNT);
     facts->has_vocab_size = mica_json_find_set(r->text, "vocab_size") != NULL;
     /* 0 counts as absent here alone: published files hold it */
     facts->head_dim = mica_config_integer(r, r->text, "head_dim", d->head_dim, 0, CONFIG_MAX_WIDTH);
@@ -92,17 +100,58 @@ static void read_sizes(config_reader *r, model_config *c, config_facts *facts) {
 
 static void read_eps(config_reader *r, model_config *c) {
     double fallback = r->defaults->rms_norm_eps;
-    if (!r->st && fallback == 0.0 && !mica_json_find_set(r->text, "rms_norm_eps"))
-        r->st = mica_fail(r->err, MICA_E_FORMAT,
-                          "%s: config.json has no \"rms_norm_eps\", which %s needs", r->where,
-                          r->arch->name);
-    double eps = mica_config_number(r, r->text, "rms_norm_eps", fallback);
-    if (eps < 0.0) fail_key(r, "rms_norm_eps", "0 or more");
+    const char *key = KEY(r, rms_norm_eps, "rms_norm_eps");
+    if (!r->st && fallback == 0.0 && !mica_json_find_set(r->text, key))
+        r->st = mica_fail(r->err, MICA_E_FORMAT, "%s: config.json has no \"%s\", which %s needs",
+                          r->where, key, r->arch->name);
+    double eps = mica_config_number(r, r->text, key, fallback);
+    if (eps < 0.0) fail_key(r, key, "0 or more");
     c->rms_norm_eps = (float)eps;
+}
+
+/* A multiplier; 1 counts as none, so that it costs no operation. */
+static double multiplier(config_reader *r, const char *key, double fallback) {
+    double x = mica_config_number(r, r->text, key, fallback);
+    if (!(x > 0.0)) fail_key(r, key, "above 0");
+    return x == 1.0 ? 0.0 : x;
+}
+
+static void read_multipliers(config_reader *r, model_config *c, config_facts *facts) {
+    double divisor, depth;
+    switch (r->arch->scales) {
+    case SCALES_NONE:
+        break;
+    case SCALES_GRANITE:
+        facts->embed_multiplier = multiplier(r, "embedding_multiplier", 1.0);
+        c->residual_multiplier = (float)multiplier(r, "residual_multiplier", 1.0);
+        facts->attention_multiplier = mica_config_number(r, r->text, "attention_multiplier", 1.0);
+        if (facts->attention_multiplier <= 0.0) fail_key(r, "attention_multiplier", "above 0");
+        divisor = multiplier(r, "logits_scaling", 1.0);
+        if (divisor != 0.0) c->logit_multiplier = (float)(1.0 / divisor);
+        break;
+    case SCALES_MINICPM:
+        facts->embed_multiplier = multiplier(r, "scale_emb", 1.0);
+        depth = mica_config_number(r, r->text, "scale_depth", 1.0);
+        if (depth <= 0.0) fail_key(r, "scale_depth", "above 0");
+        c->residual_multiplier = (float)(depth / sqrt((double)c->n_layers));
+        /* no default: the reference's, 1, fits no published model */
+        facts->dim_model_base = mica_config_number(r, r->text, "dim_model_base", 0.0);
+        if (facts->dim_model_base <= 0.0) fail_key(r, "dim_model_base", "there, and above 0");
+        c->head_multiplier = (float)(facts->dim_model_base / (double)c->hidden_size);
+        break;
+    case SCALES_COHERE:
+        c->logit_multiplier = (float)multiplier(r, "logit_scale", r->arch->logit_scale);
+        break;
+    }
 }
 
 static void read_scales(config_reader *r, model_config *c, config_facts *facts) {
     const arch *a = r->arch;
+    read_multipliers(r, c, facts);
+    if (a->reads_clip_qkv) {
+        c->clip_qkv = (float)mica_config_number(r, r->text, "clip_qkv", 0.0);
+        if (c->clip_qkv < 0.0f) fail_key(r, "clip_qkv", "0 or more");
+    }
     if (a->query_scalar > 0.0) {
         facts->query_scalar =
             mica_config_number(r, r->text, "query_pre_attn_scalar", a->query_scalar);
@@ -125,16 +174,69 @@ static const json_value *holder(const config_reader *r, const char *key) {
 static void read_flags(config_reader *r, model_config *c, config_facts *facts,
                        const model_kind *kind) {
     const char *key = "tie_word_embeddings";
-    bool fallback = r->arch->tie != TIE_RULE_FALSE;
+    bool fallback = r->arch->tie != TIE_RULE_FALSE && r->arch->tie != TIE_RULE_NEVER;
     /* a Mistral-3 wrapper is untied by default although its text model alone would be tied */
     if (kind->wrapped && r->arch->tie == TIE_RULE_TRUE) fallback = false;
     facts->has_tie = mica_json_find_set(holder(r, key), key) != NULL;
     facts->tie = mica_config_flag(r, holder(r, key), key, fallback);
     c->tied = facts->tie;
-    facts->attention_bias = mica_config_flag(r, r->text, "attention_bias", false);
-    facts->mlp_bias = mica_config_flag(r, r->text, "mlp_bias", false);
+    c->rope_traditional = r->arch->rope_traditional;
     if (r->arch->reads_rope_traditional)
-        c->rope_traditional = mica_config_flag(r, r->text, "rope_traditional", false);
+        c->rope_traditional = mica_config_flag(r, r->text, "rope_traditional", c->rope_traditional);
+    c->learned_positions = r->arch->no_rope == NO_ROPE_ALL;
+}
+
+static void read_biases(config_reader *r, config_facts *facts) {
+    static const char *const keys[BIAS_RULE_N] = {
+        [BIAS_RULE_ATTENTION_KEY] = "attention_bias",
+        [BIAS_RULE_MLP_KEY] = "mlp_bias",
+        [BIAS_RULE_USE_KEY] = "use_bias",
+        [BIAS_RULE_BIAS_KEY] = "bias",
+        [BIAS_RULE_QKV_KEY] = "qkv_bias",
+        [BIAS_RULE_USE_QKV_KEY] = "use_qkv_bias",
+        [BIAS_RULE_OUT_KEY] = "attention_out_bias",
+    };
+    for (int rule = 0; rule < BIAS_RULE_N; rule++)
+        if (keys[rule])
+            facts->bias[rule] =
+                mica_config_flag(r, r->text, keys[rule], r->arch->bias_defaults >> rule & 1u);
+}
+
+static const struct {
+    const char *name;
+    mlp_act act;
+} act_names[] = {
+    {"silu", ACT_SILU},          {"swish", ACT_SILU},          {"gelu", ACT_GELU},
+    {"gelu_new", ACT_GELU_TANH}, {"gelu_fast", ACT_GELU_TANH}, {"gelu_pytorch_tanh", ACT_GELU_TANH},
+    {"relu2", ACT_RELU2},        {"xielu", ACT_XIELU},
+};
+
+static void read_act(config_reader *r, config_facts *facts) {
+    const char *key = KEY(r, act, NULL);
+    facts->act = r->arch->act;
+    const char *name = key ? mica_config_string(r, r->text, key, NULL) : NULL;
+    if (!name || r->st) return;
+    for (size_t i = 0; i < sizeof(act_names) / sizeof(act_names[0]); i++) {
+        if (strcmp(act_names[i].name, name) != 0) continue;
+        facts->act = act_names[i].act;
+        return;
+    }
+    r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
+                      "%s: config.json: \"%s\": \"%.40s\" is not supported for %s; known are silu, "
+                      "gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, relu2 and xielu",
+                      r->where, key, name, r->arch->name);
+}
+
+/* Parts of the block that a flag switches. */
+static void read_structure(config_reader *r, config_facts *facts) {
+    const arch *a = r->arch;
+    bool parallel =
+        a->parallel_key && mica_config_flag(r, r->text, a->parallel_key, a->is_parallel);
+    facts->block = parallel ? a->parallel_block : a->block;
+    bool has_norm = !a->qk_norm_key || mica_config_flag(r, r->text, a->qk_norm_key, a->has_qk_norm);
+    facts->qk_norm = has_norm ? a->qk_norm : QK_NORM_NONE;
+    read_biases(r, facts);
+    read_act(r, facts);
 }
 
 static void add_eos(model_config *c, int64_t id) {
@@ -209,6 +311,7 @@ mica_status mica_config_read(const config_source *source, const model_kind *kind
     read_eps(&r, out);
     read_scales(&r, out, facts);
     read_flags(&r, out, facts, kind);
+    read_structure(&r, facts);
     read_end_tokens(&r, source->generation_config, out);
     mica_config_read_ropes(&r, out, facts);
     mica_config_read_windows(&r, out);

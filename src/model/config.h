@@ -20,8 +20,14 @@ typedef struct config_facts {
     bool has_vocab_size;
     bool has_rope_theta;
     bool has_tie, tie; /* tie_word_embeddings as stated */
-    bool attention_bias, mlp_bias;
-    double query_scalar; /* the attention scale is its -1/2 power; 0: head_dim's */
+    block_kind block;
+    qk_norm_kind qk_norm;
+    mlp_act act;
+    bool bias[BIAS_RULE_N];      /* of the rules that are keys */
+    double query_scalar;         /* the attention scale is its -1/2 power; 0: head_dim's */
+    double attention_multiplier; /* the attention scale itself; 0: none */
+    double embed_multiplier;     /* of a key; 0: none */
+    double dim_model_base;       /* 0: none */
 } config_facts;
 
 typedef struct config_source {
@@ -72,9 +78,8 @@ mica_status mica_config_check(const model_config *c, const char *where, mica_err
 
 /* The second step: embedding rows, head_dim, tied head, attention scale, embedding multiplier. A
  * message in `warning` (empty: none) is for the user. */
-mica_status mica_config_settle(model_config *c, const config_facts *facts,
-                               const weight_store *weights, char *warning, size_t n_warning,
-                               mica_error *err);
+mica_status mica_config_settle(model_config *c, config_facts *facts, const weight_store *weights,
+                               char *warning, size_t n_warning, mica_error *err);
 
 /* ---- rope.c ---- */
 /* Whether the periods depend on a sequence's length, so that they are an input of the graph. */

@@ -100,10 +100,41 @@ static void read_sizes(gguf_reader *r, model_config *c, config_facts *facts) {
         fail_entry(r, MICA_E_UNSUPPORTED, "block_count", "is more than the 256 supported");
     if (size(r, "expert_count", 0, 0, CONFIG_MAX_COUNT) > 0)
         fail_entry(r, MICA_E_UNSUPPORTED, "expert_count", "is not 0: experts are not supported");
-    double eps = number(r, "attention.layer_norm_rms_epsilon", -1.0);
-    if (eps < 0.0)
-        fail_entry(r, MICA_E_FORMAT, "attention.layer_norm_rms_epsilon", "is missing or negative");
+    bool rms = r->arch->norm == NORM_RMS || r->arch->norm == NORM_RMS_PLUS_1;
+    const char *key = rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
+    double eps = number(r, key, -1.0);
+    if (eps < 0.0) fail_entry(r, MICA_E_FORMAT, key, "is missing or negative");
     c->rms_norm_eps = (float)eps;
+}
+
+static double multiplier(gguf_reader *r, const char *key) {
+    double x = number(r, key, 1.0);
+    if (!(x > 0.0)) fail_entry(r, MICA_E_FORMAT, key, "must be above 0");
+    return x == 1.0 ? 0.0 : x;
+}
+
+/* granite's logits are divided by logit_scale, those of others multiplied. */
+static void read_multipliers(gguf_reader *r, model_config *c, config_facts *facts) {
+    double scale;
+    switch (r->arch->scales) {
+    case SCALES_NONE:
+        break;
+    case SCALES_GRANITE:
+        facts->attention_multiplier = number(r, "attention.scale", 0.0);
+        /* fall through */
+    case SCALES_MINICPM:
+        facts->embed_multiplier = multiplier(r, "embedding_scale");
+        c->residual_multiplier = (float)multiplier(r, "residual_scale");
+        scale = multiplier(r, "logit_scale");
+        if (scale != 0.0) c->logit_multiplier = (float)(1.0 / scale);
+        break;
+    case SCALES_COHERE:
+        c->logit_multiplier = (float)multiplier(r, "logit_scale");
+        break;
+    }
+    if (!r->arch->reads_clip_qkv) return;
+    c->clip_qkv = (float)number(r, "attention.clamp_kqv", 0.0);
+    if (c->clip_qkv < 0.0f) fail_entry(r, MICA_E_FORMAT, "attention.clamp_kqv", "is below 0");
 }
 
 static void read_scales(gguf_reader *r, model_config *c, config_facts *facts) {
@@ -118,6 +149,16 @@ static void read_scales(gguf_reader *r, model_config *c, config_facts *facts) {
         fail_entry(r, MICA_E_UNSUPPORTED, "final_logit_softcapping", "is not supported here");
     c->attention_softcap = (float)attention;
     c->final_softcap = (float) final;
+    read_multipliers(r, c, facts);
+}
+
+/* Which norms of q and k there are is what the tensors say (settle.c). */
+static void read_structure(gguf_reader *r, config_facts *facts) {
+    const arch *a = r->arch;
+    bool parallel = a->parallel_key && number(r, a->parallel_key, a->is_parallel) != 0.0;
+    facts->block = parallel ? a->parallel_block : a->block;
+    facts->qk_norm = a->qk_norm;
+    facts->act = a->act;
 }
 
 /* The rope tables among the tensors, in the model's arena; NULL: absent. */
@@ -144,10 +185,11 @@ static const float *rope_tensor(gguf_reader *r, const char *name, int64_t *n) {
 static void read_rope_tables(gguf_reader *r, const model_config *c, rope_config *rope) {
     int64_t n, n_short;
     rope->freq_factors = rope_tensor(r, "rope_freqs.weight", &n);
-    if (rope->freq_factors && n != c->head_dim / 2 && !r->st)
-        r->st = mica_fail(r->err, MICA_E_FORMAT,
-                          "%s: tensor \"rope_freqs.weight\" has %lld entries; expected %lld",
-                          r->where, (long long)n, (long long)(c->head_dim / 2));
+    if (rope->freq_factors && n != mica_rope_dims(rope, c->head_dim) / 2 && !r->st)
+        r->st =
+            mica_fail(r->err, MICA_E_FORMAT,
+                      "%s: tensor \"rope_freqs.weight\" has %lld entries; expected %lld", r->where,
+                      (long long)n, (long long)(mica_rope_dims(rope, c->head_dim) / 2));
     rope->long_factor = rope_tensor(r, "rope_factors_long.weight", &rope->n_factors);
     rope->short_factor = rope_tensor(r, "rope_factors_short.weight", &n_short);
     bool is_longrope = !strcmp(rope->type, "longrope");
@@ -186,20 +228,33 @@ static double read_theta(gguf_reader *r, const char *key, double fallback) {
     return theta;
 }
 
+static void read_dims(gguf_reader *r, const model_config *c, rope_config *rope) {
+    int64_t dims = size(r, "rope.dimension_count", c->head_dim, 1, CONFIG_MAX_WIDTH);
+    if (dims > c->head_dim || dims % 2)
+        fail_entry(r, MICA_E_FORMAT, "rope.dimension_count",
+                   "must be even and at most the width of a head");
+    if (dims != c->head_dim && !(r->arch->partial_rotary > 0.0))
+        fail_entry(r, MICA_E_UNSUPPORTED, "rope.dimension_count",
+                   "differs from the width of a head: partial rotation is not supported here");
+    /* half a channel more, so that the product with head_dim is cut to `dims` again */
+    rope->partial_rotary_factor = ((double)dims + 0.5) / (double)c->head_dim;
+    if (dims == c->head_dim) rope->partial_rotary_factor = 1.0;
+}
+
 static void read_ropes(gguf_reader *r, model_config *c) {
     rope_config *rope = &c->rope[0];
+    c->learned_positions = r->arch->no_rope == NO_ROPE_ALL;
+    if (c->learned_positions) return;
     mica_rope_defaults(rope, read_theta(r, "rope.freq_base", 10000.0));
     rope->max_positions = c->max_positions;
     read_scaling(r, rope);
+    read_dims(r, c, rope);
     read_rope_tables(r, c, rope);
-    if (size(r, "rope.dimension_count", c->head_dim, 1, CONFIG_MAX_WIDTH) != c->head_dim)
-        fail_entry(r, MICA_E_UNSUPPORTED, "rope.dimension_count",
-                   "differs from the width of a head: partial rotation is not supported here");
     c->rope_traditional = r->arch->gguf_traditional;
     c->n_ropes = 1;
-    if (r->arch->local_rope_theta <= 0.0) return;
-    double local = read_theta(r, "rope.freq_base_swa", r->arch->local_rope_theta);
-    mica_rope_defaults(&c->rope[1], local);
+    double local = r->arch->is_local_rope_plain ? rope->theta : r->arch->local_rope_theta;
+    if (local <= 0.0) return;
+    mica_rope_defaults(&c->rope[1], read_theta(r, "rope.freq_base_swa", local));
     c->rope[1].max_positions = c->max_positions;
     c->n_ropes = 2;
 }
@@ -230,11 +285,37 @@ static void read_windows(gguf_reader *r, model_config *c) {
     int64_t window = size(r, "attention.sliding_window", fallback, 0, CONFIG_MAX_COUNT);
     int64_t pattern;
     const gguf_entry *flags = read_pattern(r, c->n_layers, &pattern);
+    bool all = a->windows == WINDOW_RULE_MISTRAL || a->windows == WINDOW_RULE_ALL;
     for (int64_t i = 0; !r->st && window > 0 && i < c->n_layers; i++) {
-        bool sliding = a->windows == WINDOW_RULE_MISTRAL || (i + 1) % pattern != 0;
+        bool sliding = all || (i + 1) % pattern != 0;
         if (flags) sliding = mica_gguf_array_number(flags, (uint64_t)i) != 0.0;
         c->window[i] = sliding ? (int32_t)window : 0;
-        c->rope_of_layer[i] = sliding && c->n_ropes > 1;
+    }
+}
+
+static void read_no_rope(const gguf_reader *r, model_config *c) {
+    bool slides = false;
+    for (int64_t i = 0; i < c->n_layers; i++)
+        slides = slides || c->window[i] > 0;
+    for (int64_t i = 0; i < c->n_layers; i++) {
+        bool sliding = c->window[i] > 0, has_rope = true;
+        switch (r->arch->no_rope) {
+        case NO_ROPE_NEVER:
+            break;
+        case NO_ROPE_FULL:
+            has_rope = sliding;
+            break;
+        case NO_ROPE_GLOBAL:
+            has_rope = sliding || !slides;
+            break;
+        case NO_ROPE_LIST: /* converters store no list: the interval of the published models */
+            has_rope = (i + 1) % 4 != 0;
+            break;
+        case NO_ROPE_ALL:
+            has_rope = false;
+            break;
+        }
+        c->rope_of_layer[i] = has_rope ? sliding && c->n_ropes > 1 : MODEL_NO_ROPE;
     }
 }
 
@@ -266,6 +347,8 @@ mica_status mica_config_read_gguf(gguf_file *file, const arch *a, mica_arena *ar
     read_ropes(&r, out);
     facts->has_rope_theta = find(&r, "rope.freq_base") != NULL;
     read_windows(&r, out);
+    read_no_rope(&r, out);
+    read_structure(&r, facts);
     read_end_tokens(&r, out);
     return r.st;
 }

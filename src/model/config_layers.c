@@ -12,6 +12,8 @@
 typedef struct window_plan {
     const json_value *types; /* layer_types; NULL: absent */
     int64_t pattern, first;  /* of the rules that use them */
+    const char *letters;     /* a pattern spelt with L (slides) and G; NULL: none */
+    const bool *has_rope;    /* of each layer, as NO_ROPE_LIST says */
     bool all;
 } window_plan;
 
@@ -19,11 +21,15 @@ static bool slides(const arch *a, const window_plan *p, int64_t layer) {
     if (p->types) return !strcmp(p->types->items[layer]->string, "sliding_attention");
     switch (a->windows) {
     case WINDOW_RULE_MISTRAL:
+    case WINDOW_RULE_ALL:
         return p->all;
     case WINDOW_RULE_MAX_LAYERS:
         return p->all && layer >= p->first;
     case WINDOW_RULE_PATTERN:
+        if (p->letters) return p->all && p->letters[(size_t)layer % strlen(p->letters)] == 'L';
         return p->all && (layer + 1) % p->pattern != 0;
+    case WINDOW_RULE_NO_ROPE:
+        return p->all && !p->has_rope[layer];
     }
     return false;
 }
@@ -49,12 +55,42 @@ static void check_layer_types(config_reader *r, const json_value *types, int64_t
     }
 }
 
-static window_plan read_plan(config_reader *r, const model_config *c, int64_t window) {
-    window_plan p = {.types = mica_json_find_set(r->text, "layer_types"), .pattern = 1};
+/* sliding_window_pattern: a count, or letters. A null counts as no window where letters are usual,
+ * that is where the family's layers lose their rope with the window. */
+static void read_pattern(config_reader *r, window_plan *p) {
+    const char *key = "sliding_window_pattern";
+    const json_value *v = mica_json_find(r->text, key);
+    if (v && v->kind == JSON_KIND_NULL && r->arch->no_rope == NO_ROPE_GLOBAL) p->all = false;
+    if (v && v->kind == JSON_KIND_STRING) {
+        p->letters = v->string;
+        if (!v->n || strspn(v->string, "LG") != v->n)
+            r->st = mica_fail(r->err, MICA_E_FORMAT,
+                              "%s: config.json: \"%s\" is \"%.40s\"; expected a number or the "
+                              "letters L and G",
+                              r->where, key, v->string);
+        return;
+    }
+    p->pattern = mica_config_integer(r, r->text, "_sliding_window_pattern", r->arch->window_pattern,
+                                     1, CONFIG_MAX_COUNT);
+    p->pattern = mica_config_integer(r, r->text, key, p->pattern, 1, CONFIG_MAX_COUNT);
+}
+
+static window_plan read_plan(config_reader *r, const model_config *c, int64_t window,
+                             const bool *has_rope) {
+    window_plan p = {.types = mica_json_find_set(r->text, "layer_types"),
+                     .pattern = 1,
+                     .has_rope = has_rope,
+                     .all = window > 0};
     if (p.types) check_layer_types(r, p.types, c->n_layers);
     switch (r->arch->windows) {
     case WINDOW_RULE_MISTRAL:
-        p.all = !strcmp(r->text_type, "mistral") && window > 0;
+        p.all =
+            window > 0 && (!strcmp(r->text_type, "mistral") || !strcmp(r->text_type, "ministral3"));
+        break;
+    case WINDOW_RULE_ALL:
+        break;
+    case WINDOW_RULE_NO_ROPE:
+        p.all = mica_config_flag(r, r->text, "use_sliding_window", false) && window > 0;
         break;
     case WINDOW_RULE_MAX_LAYERS:
         p.all = mica_config_flag(r, r->text, "use_sliding_window", false) && window > 0;
@@ -62,25 +98,53 @@ static window_plan read_plan(config_reader *r, const model_config *c, int64_t wi
         p.first = mica_config_integer(r, r->text, "max_window_layers", 28, 0, CONFIG_MAX_COUNT);
         break;
     case WINDOW_RULE_PATTERN:
-        p.all = window > 0;
-        p.pattern = mica_config_integer(r, r->text, "_sliding_window_pattern",
-                                        r->arch->window_pattern, 1, CONFIG_MAX_COUNT);
-        p.pattern = mica_config_integer(r, r->text, "sliding_window_pattern", p.pattern, 1,
-                                        CONFIG_MAX_COUNT);
+        read_pattern(r, &p);
         break;
     }
     return p;
+}
+
+/* no_rope_layers has 1 where there is rope; without it every interval-th layer has none. */
+static void read_no_rope(config_reader *r, int64_t n_layers, bool *has_rope) {
+    for (int64_t i = 0; i < n_layers; i++)
+        has_rope[i] = r->arch->no_rope != NO_ROPE_ALL;
+    if (r->arch->no_rope != NO_ROPE_LIST) return;
+    int64_t interval = mica_config_integer(r, r->text, "no_rope_layer_interval", 4, 1, INT32_MAX);
+    const json_value *list = mica_json_find_set(r->text, "no_rope_layers");
+    if (list && (list->kind != JSON_KIND_ARRAY || (int64_t)list->n != n_layers)) {
+        r->st = mica_fail(r->err, MICA_E_FORMAT,
+                          "%s: config.json: \"no_rope_layers\" has %zu entries; expected one for "
+                          "each of %lld layers",
+                          r->where, list->kind == JSON_KIND_ARRAY ? list->n : (size_t)0,
+                          (long long)n_layers);
+        return;
+    }
+    for (int64_t i = 0; i < n_layers; i++)
+        has_rope[i] = list ? mica_json_i64(list->items[i], 1) != 0 : (i + 1) % interval != 0;
+}
+
+/* The table that a layer's rope uses, or MODEL_NO_ROPE. */
+static uint8_t rope_of(const config_reader *r, const model_config *c, int64_t layer, bool has_rope,
+                       bool has_window) {
+    bool sliding = c->window[layer] > 0;
+    no_rope_rule rule = r->arch->no_rope;
+    if (!has_rope || (rule == NO_ROPE_FULL && !sliding) ||
+        (rule == NO_ROPE_GLOBAL && !sliding && has_window))
+        return MODEL_NO_ROPE;
+    return sliding && c->n_ropes > 1;
 }
 
 void mica_config_read_windows(config_reader *r, model_config *c) {
     if (r->st) return;
     int64_t window = mica_config_integer(r, r->text, "sliding_window", r->arch->sliding_window, 0,
                                          CONFIG_MAX_COUNT);
-    window_plan p = read_plan(r, c, window);
+    bool has_rope[MODEL_MAX_LAYERS];
+    read_no_rope(r, c->n_layers, has_rope);
+    window_plan p = read_plan(r, c, window, has_rope);
     for (int64_t i = 0; !r->st && i < c->n_layers; i++) {
         bool sliding = slides(r->arch, &p, i);
         c->window[i] = sliding ? (int32_t)window : 0;
-        c->rope_of_layer[i] = sliding && c->n_ropes > 1;
+        c->rope_of_layer[i] = rope_of(r, c, i, has_rope[i], p.all);
         if (sliding && !window && p.types)
             r->st = mica_fail(r->err, MICA_E_FORMAT,
                               "%s: config.json: layer_types[%lld] is sliding_attention, but "
@@ -159,10 +223,18 @@ static bool is_refused(const json_value *v, refuse_kind kind, double neutral) {
     return kind == REFUSE_ABOVE ? !(x <= neutral) : x != neutral;
 }
 
+static bool reads(const arch *a, const char *key) {
+    for (size_t i = 0; i < sizeof(a->reads) / sizeof(a->reads[0]) && a->reads[i]; i++)
+        if (!strcmp(a->reads[i], key)) return true;
+    return false;
+}
+
 void mica_config_refuse_unknown(config_reader *r) {
     for (size_t i = 0; !r->st && i < sizeof(refused) / sizeof(refused[0]); i++) {
         const json_value *v = mica_json_find_set(r->text, refused[i].key);
-        if (v && is_refused(v, refused[i].kind, refused[i].neutral)) refuse(r, refused[i].key, v);
+        if (v && !reads(r->arch, refused[i].key) &&
+            is_refused(v, refused[i].kind, refused[i].neutral))
+            refuse(r, refused[i].key, v);
     }
     static const char *const softcaps[] = {"attn_logit_softcapping", "final_logit_softcapping"};
     for (size_t i = 0; !r->st && i < 2; i++) {
@@ -173,7 +245,9 @@ void mica_config_refuse_unknown(config_reader *r) {
     static const char *const qk_norms[] = {"use_qk_norm", "qk_norm"};
     for (size_t i = 0; !r->st && i < 2; i++) {
         const json_value *v = mica_json_find_set(r->text, qk_norms[i]);
-        if (v && is_refused(v, REFUSE_UNLESS, r->arch->qk_norm)) refuse(r, qk_norms[i], v);
+        if (v && !reads(r->arch, qk_norms[i]) &&
+            is_refused(v, REFUSE_UNLESS, r->arch->qk_norm != QK_NORM_NONE))
+            refuse(r, qk_norms[i], v);
     }
     const json_value *kind = mica_json_find_set(r->text, "norm_type");
     const char *name = mica_json_string(kind, kind ? "?" : "rmsnorm");

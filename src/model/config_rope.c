@@ -112,7 +112,9 @@ static void read_longrope(config_reader *r, const json_value *dict, rope_config 
 static void refuse_scaling_keys(config_reader *r, const json_value *dict) {
     static const char *const refused[] = {"alpha", "llama_4_scaling_beta", "long_mscale",
                                           "short_mscale"};
+    const bool reads[] = {r->arch->reads_rope_alpha, r->arch->reads_query_boost, false, false};
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        if (reads[i]) continue;
         double x = mica_config_number(r, dict, refused[i], 0.0);
         if (x == 0.0 || r->st) continue;
         r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
@@ -156,11 +158,14 @@ static void read_scaling(config_reader *r, const json_value *dict, rope_config *
 /* A partial rotation that the family does not have is refused, not ignored. */
 static void read_partial(config_reader *r, const rope_keys *k, rope_config *rope) {
     const char *key = "partial_rotary_factor";
-    double x = mica_config_number(r, k->scaling, key, 1.0);
+    const char *other = r->arch->keys ? r->arch->keys->partial_rotary : NULL;
+    double x = r->arch->partial_rotary > 0.0 ? r->arch->partial_rotary : 1.0;
+    if (other) x = mica_config_number(r, r->text, other, x);
+    x = mica_config_number(r, k->scaling, key, x);
     x = mica_config_number(r, k->flat, key, x);
     x = mica_config_number(r, r->text, key, x);
     if (r->st) return;
-    if (x != 1.0 && strcmp(rope->type, "proportional") != 0)
+    if (x != 1.0 && !(r->arch->partial_rotary > 0.0) && strcmp(rope->type, "proportional") != 0)
         r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
                           "%s: config.json: \"%s\": %g is not supported for %s", r->where, key, x,
                           r->arch->name);
@@ -177,7 +182,7 @@ static double read_theta(config_reader *r, const json_value *dict, const char *k
 
 /* Sliding layers with a base of their own and no scaling. */
 static void read_local(config_reader *r, const rope_keys *k, model_config *c) {
-    double theta = r->arch->local_rope_theta;
+    double theta = r->arch->is_local_rope_plain ? c->rope[0].theta : r->arch->local_rope_theta;
     theta = read_theta(r, k->sliding, "rope_theta", theta);
     theta = read_theta(r, r->text, "rope_local_base_freq", theta);
     const char *type = scaling_type(r, k->sliding);
@@ -190,10 +195,39 @@ static void read_local(config_reader *r, const rope_keys *k, model_config *c) {
     c->n_ropes = 2;
 }
 
+/* hunyuan: the base is stretched once for all by alpha; the type beside it says nothing more. */
+static void read_alpha(config_reader *r, const json_value *dict, rope_config *rope) {
+    if (!r->arch->reads_rope_alpha || r->st) return;
+    double alpha = mica_config_number(r, dict, "alpha", 0.0);
+    if (alpha == 0.0) return;
+    if (alpha < 0.0) fail_rope(r, MICA_E_FORMAT, "alpha", "of the rope must be above 0");
+    if (strcmp(rope->type, "dynamic") != 0 && strcmp(rope->type, "default") != 0)
+        r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
+                          "%s: config.json: rope type \"%s\" with alpha %g is not supported; only "
+                          "\"dynamic\" is",
+                          r->where, rope->type, alpha);
+    snprintf(rope->type, sizeof(rope->type), "default");
+    rope->alpha = alpha;
+}
+
+static void read_boost(config_reader *r, const json_value *dict, const rope_config *rope,
+                       model_config *c) {
+    if (!r->arch->reads_query_boost || !dict) return;
+    c->query_boost = (float)mica_config_number(r, dict, "llama_4_scaling_beta", 0.0);
+    if (c->query_boost != 0.0f && !rope->original_max_positions)
+        fail_rope(r, MICA_E_FORMAT, "original_max_position_embeddings",
+                  "is missing, which llama_4_scaling_beta needs");
+    c->query_boost_length = (int32_t)rope->original_max_positions;
+}
+
 void mica_config_read_ropes(config_reader *r, model_config *c, config_facts *facts) {
     if (r->st) return;
     rope_keys k = normalize(r);
-    double theta = read_theta(r, k.flat, "rope_theta", r->arch->rope_theta);
+    if (r->arch->no_rope == NO_ROPE_ALL) return;
+    const char *other = r->arch->keys ? r->arch->keys->rope_theta : NULL;
+    double theta = r->arch->rope_theta;
+    if (other) theta = read_theta(r, r->text, other, theta);
+    theta = read_theta(r, k.flat, "rope_theta", theta);
     theta = read_theta(r, r->text, "rope_theta", theta);
     facts->has_rope_theta =
         mica_json_find_set(k.flat, "rope_theta") || mica_json_find_set(r->text, "rope_theta");
@@ -201,9 +235,11 @@ void mica_config_read_ropes(config_reader *r, model_config *c, config_facts *fac
     mica_rope_defaults(rope, theta);
     rope->max_positions = c->max_positions;
     if (k.scaling) read_scaling(r, k.scaling, rope);
+    read_alpha(r, k.scaling ? k.scaling : k.flat, rope);
+    read_boost(r, k.scaling ? k.scaling : k.flat, rope, c);
     read_partial(r, &k, rope);
     /* interleaved pairs and a longrope table exclude each other in the reference */
     if (rope->long_factor) c->rope_traditional = false;
     c->n_ropes = 1;
-    if (r->arch->local_rope_theta > 0.0) read_local(r, &k, c);
+    if (r->arch->local_rope_theta > 0.0 || r->arch->is_local_rope_plain) read_local(r, &k, c);
 }

@@ -20,7 +20,11 @@ static graph_id row_input(model_builder *b, const char *name, graph_sym sym, int
 
 graph_id mica_builder_norm(model_builder *b, graph_id x, norm_weight w, const char *name) {
     graph_id weight = mica_graph_vector(b->g, b->wide_norms ? w.wide : w.own);
-    return named(b, mica_graph_rms_norm(b->g, x, weight, b->c->rms_norm_eps), name);
+    float eps = b->c->rms_norm_eps;
+    if (b->a->norm == NORM_RMS || b->a->norm == NORM_RMS_PLUS_1)
+        return named(b, mica_graph_rms_norm(b->g, x, weight, eps), name);
+    graph_id bias = mica_graph_vector(b->g, w.bias);
+    return named(b, mica_graph_layer_norm(b->g, x, weight, bias, eps), name);
 }
 
 graph_id mica_builder_project(model_builder *b, graph_id x, linear l, const char *name) {
@@ -79,26 +83,83 @@ static void add_angles(model_builder *b, int idx) {
 
 /* ---- layers ---- */
 
-static graph_id head_rope(model_builder *b, graph_id x, int64_t n_heads, norm_weight head_norm,
-                          const char *norm_name, int rope_idx, const char *name) {
-    const rope_constants *rope = &b->m->rope[rope_idx];
-    graph_id y = mica_graph_heads(b->g, x, n_heads);
-    if (b->a->qk_norm) y = mica_builder_norm(b, y, head_norm, norm_name);
-    y = mica_graph_rope(b->g, y, b->angles[rope_idx], (int32_t)rope->dims, b->c->rope_traditional,
-                        rope->input_scale);
-    return named(b, y, name);
+/* Of q or of k: the projection [R, heads * d] to normed and rotated heads [R, heads, d]. */
+typedef struct head_part {
+    norm_weight norm;
+    int64_t n_heads;
+    const char *norm_name, *name;
+} head_part;
+
+/* x [R, heads, d], each head with a weight of its own. */
+static graph_id norm_heads(model_builder *b, graph_id x, const head_part *p) {
+    norm_weight none = {0};
+    graph_id y = mica_graph_flat(b->g, mica_builder_norm(b, x, none, p->norm_name));
+    graph_id weight = mica_graph_vector(b->g, b->wide_norms ? p->norm.wide : p->norm.own);
+    return mica_graph_heads(b->g, mica_graph_mul(b->g, y, weight), p->n_heads);
+}
+
+static graph_id rotate(model_builder *b, graph_id x, int32_t layer) {
+    uint8_t idx = b->c->rope_of_layer[layer];
+    if (idx == MODEL_NO_ROPE) return x;
+    const rope_constants *rope = &b->m->rope[idx];
+    return mica_graph_rope(b->g, x, b->angles[idx], (int32_t)rope->dims, b->c->rope_traditional,
+                           rope->input_scale);
+}
+
+/* x is flat, or already cut into heads where the projection was fused by groups. */
+static graph_id finish_heads(model_builder *b, graph_id x, const head_part *p, int32_t layer) {
+    qk_norm_kind kind = b->m->facts.qk_norm;
+    bool is_flat = x != GRAPH_NONE && b->g->nodes[x].type.n_dims == 2;
+    if (kind == QK_NORM_FULL) x = mica_builder_norm(b, x, p->norm, p->norm_name);
+    if (b->c->clip_qkv != 0.0f) x = mica_graph_clamp(b->g, x, b->c->clip_qkv);
+    if (is_flat) x = mica_graph_heads(b->g, x, p->n_heads);
+    if (kind == QK_NORM_HEAD) x = mica_builder_norm(b, x, p->norm, p->norm_name);
+    if (kind == QK_NORM_HEADS || kind == QK_NORM_LIST) x = norm_heads(b, x, p);
+    x = named(b, rotate(b, x, layer), p->name);
+    return kind == QK_NORM_LATE ? mica_builder_norm(b, x, p->norm, p->norm_name) : x;
+}
+
+/* qkv [R, KV * (G + 2) * d] to q [R, KV * G, d], k and v [R, KV, d]. */
+static void cut_groups(model_builder *b, graph_id qkv, graph_id out[3]) {
+    const model_config *c = b->c;
+    int64_t d = c->head_dim, wide = c->n_heads / c->n_kv_heads * d;
+    graph_id groups = mica_graph_heads(b->g, qkv, c->n_kv_heads);
+    graph_id q = mica_graph_slice(b->g, groups, 0, wide);
+    if (wide > d) {
+        graph_dim dims[3] = {mica_dim_sym(1, GRAPH_ROWS), mica_dim(c->n_heads), mica_dim(d)};
+        q = mica_graph_reshape(b->g, mica_graph_copy(b->g, q), 3, dims);
+    }
+    out[0] = q;
+    out[1] = mica_graph_slice(b->g, groups, wide, d);
+    out[2] = mica_graph_slice(b->g, groups, wide + d, d);
+}
+
+static void project_qkv(model_builder *b, const dense_layer *l, graph_id x, graph_id out[3]) {
+    if (l->qkv.weight) {
+        cut_groups(b, mica_builder_project(b, x, l->qkv, "qkv_proj"), out);
+        return;
+    }
+    out[0] = mica_builder_project(b, x, l->q, "q_proj");
+    out[1] = mica_builder_project(b, x, l->k, "k_proj");
+    out[2] = mica_builder_project(b, x, l->v, "v_proj");
 }
 
 static graph_id attention(model_builder *b, int32_t layer, graph_id x) {
     const dense_layer *l = &b->m->weights.layers[layer];
     const model_config *c = b->c;
-    int rope_idx = c->rope_of_layer[layer];
+    const head_part q_part = {l->q_norm, c->n_heads, "q_norm", "q_rope"};
+    const head_part k_part = {l->k_norm, c->n_kv_heads, "k_norm", "k_rope"};
     int32_t group = group_of(b, c->window[layer]);
-    graph_id q = mica_builder_project(b, x, l->q, "q_proj");
-    graph_id k = mica_builder_project(b, x, l->k, "k_proj");
-    graph_id v = mica_graph_heads(b->g, mica_builder_project(b, x, l->v, "v_proj"), c->n_kv_heads);
-    q = head_rope(b, q, c->n_heads, l->q_norm, "q_norm", rope_idx, "q_rope");
-    k = head_rope(b, k, c->n_kv_heads, l->k_norm, "k_norm", rope_idx, "k_rope");
+    graph_id qkv[3];
+    project_qkv(b, l, x, qkv);
+    graph_id v = qkv[2];
+    if (c->clip_qkv != 0.0f) v = mica_graph_clamp(b->g, v, c->clip_qkv);
+    if (!l->qkv.weight) v = mica_graph_heads(b->g, v, c->n_kv_heads);
+    graph_id q = finish_heads(b, qkv[0], &q_part, layer);
+    graph_id k = finish_heads(b, qkv[1], &k_part, layer);
+    if (c->query_boost != 0.0f)
+        q = mica_graph_position_scale(b->g, q, b->positions, c->query_boost, 0,
+                                      c->query_boost_length);
     graph_id cache = named(b, mica_graph_cache(b->g, layer, &b->layout), "cache");
     graph_id written = mica_graph_kv_write(b->g, cache, k, v, b->slots[group]);
     attention_inputs in = {.block_table = b->block_table[group],
@@ -114,13 +175,17 @@ static graph_id attention(model_builder *b, int32_t layer, graph_id x) {
 }
 
 graph_id mica_builder_activation(model_builder *b, graph_id x) {
-    switch (b->a->act) {
-    case GLU_SILU:
+    switch (b->m->facts.act) {
+    case ACT_SILU:
         return mica_graph_silu(b->g, x);
-    case GLU_GELU_TANH:
+    case ACT_GELU_TANH:
         return mica_graph_gelu_tanh(b->g, x);
-    case GLU_GELU:
+    case ACT_GELU:
         return mica_graph_gelu(b->g, x);
+    case ACT_RELU2:
+        return mica_graph_relu2(b->g, x);
+    case ACT_XIELU: /* has parameters: see mlp */
+        break;
     }
     return GRAPH_NONE;
 }
@@ -134,48 +199,78 @@ graph_id mica_builder_gated(model_builder *b, graph_id x, linear gate, linear up
 
 static graph_id mlp(model_builder *b, const dense_layer *l, graph_id x) {
     if (l->moe) return mica_builder_moe(b, l->moe, x);
-    return mica_builder_gated(b, x, l->gate, l->up, l->down);
+    if (!b->a->is_plain_mlp) return mica_builder_gated(b, x, l->gate, l->up, l->down);
+    graph_id up = mica_builder_project(b, x, l->up, "up_proj");
+    graph_id y = b->m->facts.act == ACT_XIELU
+                     ? mica_graph_xielu(b->g, up, l->alpha_p, l->alpha_n, l->beta, l->eps)
+                     : mica_builder_activation(b, up);
+    return mica_builder_project(b, named(b, y, "act"), l->down, "down_proj");
+}
+
+/* x plus the residual multiplier times y. */
+static graph_id residual(model_builder *b, graph_id x, graph_id y, const char *name) {
+    if (b->c->residual_multiplier != 0.0f) y = mica_graph_scale(b->g, y, b->c->residual_multiplier);
+    return named(b, mica_graph_add(b->g, x, y), name);
 }
 
 static graph_id block(model_builder *b, int32_t layer, graph_id x) {
     const dense_layer *l = &b->m->weights.layers[layer];
-    graph_id h, y;
-    switch (b->a->block) {
-    case BLOCK_PRE:
-        y = attention(b, layer, mica_builder_norm(b, x, l->input_norm, "input_norm"));
-        h = named(b, mica_graph_add(b->g, x, y), "attn_residual");
-        y = mlp(b, l, mica_builder_norm(b, h, l->pre_mlp_norm, "post_attention_norm"));
-        return named(b, mica_graph_add(b->g, h, y), "mlp_residual");
-    case BLOCK_SANDWICH:
-        y = attention(b, layer, mica_builder_norm(b, x, l->input_norm, "input_norm"));
-        y = mica_builder_norm(b, y, l->post_attention_norm, "post_attention_norm");
-        h = named(b, mica_graph_add(b->g, x, y), "attn_residual");
-        y = mlp(b, l, mica_builder_norm(b, h, l->pre_mlp_norm, "pre_feedforward_norm"));
-        y = mica_builder_norm(b, y, l->post_mlp_norm, "post_feedforward_norm");
-        return named(b, mica_graph_add(b->g, h, y), "mlp_residual");
+    block_kind kind = b->m->facts.block;
+    bool pre = kind != BLOCK_POST, post = kind == BLOCK_SANDWICH || kind == BLOCK_POST;
+    graph_id n = pre ? mica_builder_norm(b, x, l->input_norm, "input_norm") : x;
+    graph_id y = attention(b, layer, n);
+    if (post) y = mica_builder_norm(b, y, l->post_attention_norm, "post_attention_norm");
+    if (kind == BLOCK_PARALLEL || kind == BLOCK_PARALLEL_2) {
+        if (kind == BLOCK_PARALLEL_2) n = mica_builder_norm(b, x, l->pre_mlp_norm, "pre_mlp_norm");
+        graph_id sum = mica_graph_add(b->g, y, mlp(b, l, n));
+        return residual(b, x, named(b, sum, "attn_plus_mlp"), "mlp_residual");
     }
-    return GRAPH_NONE;
+    graph_id h = residual(b, x, y, "attn_residual");
+    n = pre ? mica_builder_norm(b, h, l->pre_mlp_norm,
+                                post ? "pre_feedforward_norm" : "post_attention_norm")
+            : h;
+    y = mlp(b, l, n);
+    if (post) y = mica_builder_norm(b, y, l->post_mlp_norm, "post_feedforward_norm");
+    return residual(b, h, y, "mlp_residual");
+}
+
+static graph_id embed_rows(model_builder *b, graph_id tokens, graph_id table) {
+    const dense_weights *w = &b->m->weights;
+    graph_id h = named(b, mica_graph_embed(b->g, tokens, table), "embed_tokens");
+    if (b->c->embed_multiplier != 0.0f)
+        h = named(b, mica_graph_scale(b->g, h, b->c->embed_multiplier), "embed_scale");
+    if (!w->positions) return h;
+    graph_id learned = mica_graph_embed(b->g, b->positions, mica_graph_weight(b->g, w->positions));
+    return mica_graph_add(b->g, h, named(b, learned, "embed_positions"));
+}
+
+/* From the rows that are wanted to their logits. */
+static graph_id head(model_builder *b, graph_id h, graph_id embed) {
+    const dense_weights *w = &b->m->weights;
+    const model_config *c = b->c;
+    h = named(b, mica_graph_gather_rows(b->g, h, b->logits_rows), "logits_rows");
+    h = mica_builder_norm(b, h, w->final_norm, "norm");
+    if (c->head_multiplier != 0.0f) h = mica_graph_scale(b->g, h, c->head_multiplier);
+    /* a tied head is the embedding's own node */
+    if (w->head.weight == w->embed)
+        h = named(b, mica_graph_matmul(b->g, h, embed), "lm_head");
+    else
+        h = mica_builder_project(b, h, w->head, "lm_head");
+    if (c->logit_multiplier != 0.0f) h = mica_graph_scale(b->g, h, c->logit_multiplier);
+    if (c->final_softcap != 0.0f)
+        h = named(b, mica_graph_softcap(b->g, h, c->final_softcap), "final_softcap");
+    return h;
 }
 
 static void add_body(model_builder *b, graph_id tokens) {
-    const dense_weights *w = &b->m->weights;
-    graph_id embed = mica_graph_weight(b->g, w->embed);
-    graph_id h = named(b, mica_graph_embed(b->g, tokens, embed), "embed_tokens");
-    if (b->c->embed_multiplier != 0.0f)
-        h = named(b, mica_graph_scale(b->g, h, b->c->embed_multiplier), "embed_scale");
+    graph_id embed = mica_graph_weight(b->g, b->m->weights.embed);
+    graph_id h = embed_rows(b, tokens, embed);
     for (int32_t i = 0; i < b->c->n_layers; i++) {
         mica_graph_scope(b->g, "layers.%d", i);
         h = block(b, i, h);
     }
     mica_graph_scope(b->g, "%s", "");
-    h = named(b, mica_graph_gather_rows(b->g, h, b->logits_rows), "logits_rows");
-    h = mica_builder_norm(b, h, w->final_norm, "norm");
-    /* a tied head is the embedding's own node */
-    graph_id head = w->head == w->embed ? embed : mica_graph_weight(b->g, w->head);
-    h = named(b, mica_graph_matmul(b->g, h, head), "lm_head");
-    if (b->c->final_softcap != 0.0f)
-        h = named(b, mica_graph_softcap(b->g, h, b->c->final_softcap), "final_softcap");
-    mica_graph_output(b->g, h);
+    mica_graph_output(b->g, head(b, h, embed));
 }
 
 void mica_dense_build(const model *m, const model_build_options *options, model_graph *out) {

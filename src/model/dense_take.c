@@ -5,6 +5,7 @@
  */
 #include "model/taker.h"
 
+#include <math.h>
 #include <stdio.h>
 
 void mica_taker_no_memory(model_taker *t) {
@@ -14,7 +15,7 @@ void mica_taker_no_memory(model_taker *t) {
 const weight_vector *mica_taker_vector(model_taker *t, const char *name, const char *suffix,
                                        int64_t n) {
     const weight_vector *v = NULL;
-    char full[128];
+    char full[256];
     snprintf(full, sizeof(full), "%s%s.%s", t->scope, name, suffix);
     if (!t->st) t->st = mica_weights_vector(t->m->store, full, n, &v, t->err);
     return t->st ? NULL : v;
@@ -35,31 +36,26 @@ static const weight_vector *add_one(model_taker *t, const weight_vector *from, m
     return v;
 }
 
+static bool has_bias(const model_taker *t, const char *name, bias_rule rule) {
+    char full[128];
+    if (rule == BIAS_RULE_NEVER || rule == BIAS_RULE_ALWAYS) return rule == BIAS_RULE_ALWAYS;
+    if (rule != BIAS_RULE_TENSOR && !t->m->facts.is_gguf) return t->m->facts.bias[rule];
+    snprintf(full, sizeof(full), "%s%s.bias", t->scope, name);
+    return mica_weights_has(t->m->store, full);
+}
+
 norm_weight mica_taker_norm(model_taker *t, const char *name, int64_t n) {
+    const arch *a = t->m->facts.arch;
+    norm_weight norm = {0};
+    if (a->norm == NORM_LAYER_PLAIN) return norm;
     const weight_vector *v = mica_taker_vector(t, name, "weight", n);
-    norm_weight norm = {v, v};
-    if (!v || t->m->facts.arch->norm != NORM_RMS_PLUS_1 || t->m->facts.is_gguf) return norm;
+    norm.own = norm.wide = v;
+    if (v && has_bias(t, name, a->norm_bias)) norm.bias = mica_taker_vector(t, name, "bias", n);
+    bool plus_1 = a->norm == NORM_RMS_PLUS_1 || a->norm == NORM_LAYER_PLUS_1;
+    if (!v || !plus_1 || t->m->facts.is_gguf) return norm;
     norm.own = add_one(t, v, v->dtype);
     norm.wide = v->dtype == MICA_F32 || t->st ? norm.own : add_one(t, v, MICA_F32);
     return norm;
-}
-
-static bool wants_bias(const model_taker *t, const char *name, bias_rule rule) {
-    char full[128];
-    switch (rule) {
-    case BIAS_RULE_NEVER:
-        return false;
-    case BIAS_RULE_ALWAYS:
-        return true;
-    case BIAS_RULE_ATTENTION_KEY:
-        if (!t->m->facts.is_gguf) return t->m->facts.attention_bias;
-        break;
-    case BIAS_RULE_MLP_KEY:
-        if (!t->m->facts.is_gguf) return t->m->facts.mlp_bias;
-        break;
-    }
-    snprintf(full, sizeof(full), "%s%s.bias", t->scope, name);
-    return mica_weights_has(t->m->store, full);
 }
 
 linear mica_taker_linear(model_taker *t, const char *name, int64_t n_out, int64_t n_in,
@@ -68,43 +64,222 @@ linear mica_taker_linear(model_taker *t, const char *name, int64_t n_out, int64_
     char path[128];
     snprintf(path, sizeof(path), "%s%s", t->scope, name);
     if (!t->st) t->st = mica_weights_matrix(t->m->store, path, 0, n_out, n_in, &l.weight, t->err);
-    if (!t->st && wants_bias(t, name, rule)) l.bias = mica_taker_vector(t, name, "bias", n_out);
+    if (!t->st && has_bias(t, name, rule)) l.bias = mica_taker_vector(t, name, "bias", n_out);
     return l;
+}
+
+/* Elements [first, first + n) of a vector, over its memory. */
+static const weight_vector *part_of(model_taker *t, const weight_vector *all, int64_t first,
+                                    int64_t n) {
+    if (!all || t->st) return NULL;
+    weight_vector *v = mica_arena_alloc(&t->m->arena, sizeof(*v));
+    if (!v) {
+        mica_taker_no_memory(t);
+        return NULL;
+    }
+    *v = *all;
+    v->n = n;
+    v->data = (const char *)all->data + (size_t)first * mica_dtype_bytes(all->dtype);
+    return v;
+}
+
+/* Consecutive rows of the fused matrix `path` as modules of their own, bias included. */
+static void take_parts(model_taker *t, const char *path, int64_t n_in, bias_rule rule,
+                       const char *const *names, const int64_t *rows, int n, linear **out) {
+    int64_t all = 0, first = 0;
+    const weight_vector *bias = NULL;
+    char from[128], to[128];
+    for (int i = 0; i < n; i++)
+        all += rows[i];
+    if (!t->st && has_bias(t, path, rule)) bias = mica_taker_vector(t, path, "bias", all);
+    snprintf(from, sizeof(from), "%s%s", t->scope, path);
+    for (int i = 0; i < n && !t->st; i++) {
+        snprintf(to, sizeof(to), "%s%s", t->scope, names[i]);
+        t->st = mica_weights_matrix_rows(t->m->store, from, to, all, first, rows[i], n_in,
+                                         &out[i]->weight, t->err);
+        out[i]->bias = part_of(t, bias, first, rows[i]);
+        first += rows[i];
+    }
+}
+
+static linear take_transposed(model_taker *t, const char *name, int64_t n_out, int64_t n_in,
+                              bias_rule rule) {
+    linear l = {0};
+    char path[128];
+    snprintf(path, sizeof(path), "%s%s", t->scope, name);
+    if (!t->st) t->st = mica_weights_transposed(t->m->store, path, n_out, n_in, &l.weight, t->err);
+    if (!t->st && has_bias(t, name, rule)) l.bias = mica_taker_vector(t, name, "bias", n_out);
+    return l;
+}
+
+/* A family that stores linear weights [in, out] is told from a converted file by the shape of
+ * qkv_proj, the only one that is never square. */
+static bool is_turned(const model_taker *t, int64_t n_qkv) {
+    char path[128];
+    snprintf(path, sizeof(path), "%sself_attn.qkv_proj", t->scope);
+    return t->m->facts.arch->is_conv1d && mica_weights_rows(t->m->store, path) != n_qkv;
+}
+
+static void take_conv1d(model_taker *t, dense_layer *l, int64_t n_q, int64_t n_kv) {
+    const arch *a = t->m->facts.arch;
+    int64_t hidden = t->m->config.hidden_size, wide = t->m->config.intermediate_size;
+    int64_t rows[3] = {n_q, n_kv, n_kv}, first = 0;
+    linear *out[3] = {&l->q, &l->k, &l->v};
+    static const char *const names[] = {"q_proj", "k_proj", "v_proj"};
+    linear all = take_transposed(t, "self_attn.qkv_proj", n_q + 2 * n_kv, hidden, a->qkv_bias);
+    for (int i = 0; i < 3 && !t->st; i++) {
+        char name[128];
+        snprintf(name, sizeof(name), "%sself_attn.%s", t->scope, names[i]);
+        t->st = mica_weights_rows_of(t->m->store, all.weight, name, first, rows[i], &out[i]->weight,
+                                     t->err);
+        out[i]->bias = part_of(t, all.bias, first, rows[i]);
+        first += rows[i];
+    }
+    l->o = take_transposed(t, "self_attn.o_proj", hidden, n_q, a->o_bias);
+    l->up = take_transposed(t, "mlp.up_proj", wide, hidden, a->mlp_bias);
+    l->down = take_transposed(t, "mlp.down_proj", hidden, wide, a->mlp_bias);
+}
+
+static void take_attention(model_taker *t, dense_layer *l, int64_t n_q, int64_t n_kv) {
+    static const char *const names[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
+    const arch *a = t->m->facts.arch;
+    const int64_t rows[] = {n_q, n_kv, n_kv};
+    linear *out[] = {&l->q, &l->k, &l->v};
+    int64_t hidden = t->m->config.hidden_size;
+    char full[128];
+    snprintf(full, sizeof(full), "%sself_attn.qkv_proj.weight", t->scope);
+    qkv_layout layout = a->qkv;
+    if (t->m->facts.is_gguf) layout = mica_weights_has(t->m->store, full) ? QKV_ROWS : QKV_SPLIT;
+    if (layout == QKV_GROUPS)
+        l->qkv = mica_taker_linear(t, "self_attn.qkv_proj", n_q + 2 * n_kv, hidden, a->qkv_bias);
+    else if (layout == QKV_ROWS)
+        take_parts(t, "self_attn.qkv_proj", hidden, a->qkv_bias, names, rows, 3, out);
+    else
+        for (int i = 0; i < 3; i++)
+            *out[i] = mica_taker_linear(t, names[i], rows[i], hidden, a->qkv_bias);
+    l->o = mica_taker_linear(t, "self_attn.o_proj", hidden, n_q, a->o_bias);
+}
+
+static void take_mlp(model_taker *t, dense_layer *l) {
+    static const char *const names[] = {"mlp.gate_proj", "mlp.up_proj"};
+    const arch *a = t->m->facts.arch;
+    int64_t hidden = t->m->config.hidden_size, wide = t->m->config.intermediate_size;
+    const int64_t rows[] = {wide, wide};
+    linear *out[] = {&l->gate, &l->up};
+    if (a->has_gate_up) take_parts(t, "mlp.gate_up_proj", hidden, a->mlp_bias, names, rows, 2, out);
+    for (int i = a->is_plain_mlp; i < 2 && !a->has_gate_up; i++)
+        *out[i] = mica_taker_linear(t, names[i], wide, hidden, a->mlp_bias);
+    l->down = mica_taker_linear(t, "mlp.down_proj", hidden, wide, a->mlp_bias);
+}
+
+/* One tensor a head, joined: [n_heads * head_dim]. */
+static norm_weight take_norm_list(model_taker *t, const char *name, int64_t n_heads) {
+    size_t d = (size_t)t->m->config.head_dim;
+    norm_weight norm = {0};
+    weight_vector *v = mica_arena_calloc(&t->m->arena, 1, sizeof(*v));
+    uint8_t *data = mica_arena_calloc(&t->m->arena, (size_t)n_heads * d, sizeof(float));
+    if (!v || !data) mica_taker_no_memory(t);
+    for (int64_t h = 0; h < n_heads && !t->st; h++) {
+        char part[64];
+        snprintf(part, sizeof(part), "%s.norms.%lld", name, (long long)h);
+        const weight_vector *one = mica_taker_vector(t, part, "weight", (int64_t)d);
+        if (t->st) break;
+        if (h == 0) *v = (weight_vector){one->name, one->dtype, n_heads * (int64_t)d, data};
+        for (size_t i = 0; i < d; i++)
+            mica_store_f(data, v->dtype, (size_t)h * d + i, mica_load_f(one->data, one->dtype, i));
+    }
+    norm.own = norm.wide = t->st ? NULL : v;
+    return norm;
+}
+
+static norm_weight take_qk_norm(model_taker *t, const char *name, int64_t n_heads) {
+    int64_t d = t->m->config.head_dim;
+    char full[128];
+    switch (t->m->facts.qk_norm) {
+    case QK_NORM_NONE:
+        break;
+    case QK_NORM_HEAD:
+    case QK_NORM_LATE:
+        return mica_taker_norm(t, name, d);
+    case QK_NORM_FULL:
+    case QK_NORM_HEADS:
+        return mica_taker_norm(t, name, n_heads * d);
+    case QK_NORM_LIST: /* GGUF files have one tensor */
+        snprintf(full, sizeof(full), "%s%s.weight", t->scope, name);
+        if (mica_weights_has(t->m->store, full)) return mica_taker_norm(t, name, n_heads * d);
+        return take_norm_list(t, name, n_heads);
+    }
+    return (norm_weight){0};
+}
+
+static double number_of(model_taker *t, const char *name, double fallback) {
+    const weight_vector *v = NULL;
+    char full[128];
+    snprintf(full, sizeof(full), "%s%s", t->scope, name);
+    if (t->st || !mica_weights_has(t->m->store, full)) return fallback;
+    t->st = mica_weights_vector(t->m->store, full, 1, &v, t->err);
+    return t->st ? 0.0 : (double)mica_load_f(v->data, v->dtype, 0);
+}
+
+/* alpha_p and alpha_n go through softplus; beta is the least slope. */
+static void take_xielu(model_taker *t, dense_layer *l) {
+    double beta = number_of(t, "mlp.act_fn.beta", 0.5);
+    const weight_vector *p = NULL, *n = NULL;
+    char full[128];
+    snprintf(full, sizeof(full), "%smlp.act_fn.alpha_p", t->scope);
+    if (!t->st) t->st = mica_weights_vector(t->m->store, full, 1, &p, t->err);
+    snprintf(full, sizeof(full), "%smlp.act_fn.alpha_n", t->scope);
+    if (!t->st) t->st = mica_weights_vector(t->m->store, full, 1, &n, t->err);
+    l->eps = (float)number_of(t, "mlp.act_fn.eps", -1e-6);
+    if (t->st) return;
+    l->beta = (float)beta;
+    l->alpha_p = (float)log1p(exp((double)mica_load_f(p->data, p->dtype, 0)));
+    l->alpha_n = (float)(beta + log1p(exp((double)mica_load_f(n->data, n->dtype, 0))));
+}
+
+static void take_norms(model_taker *t, dense_layer *l, int64_t hidden) {
+    switch (t->m->facts.block) {
+    case BLOCK_PRE:
+    case BLOCK_PARALLEL_2:
+        l->input_norm = mica_taker_norm(t, "input_layernorm", hidden);
+        l->pre_mlp_norm = mica_taker_norm(t, "post_attention_layernorm", hidden);
+        break;
+    case BLOCK_PARALLEL:
+        l->input_norm = mica_taker_norm(t, "input_layernorm", hidden);
+        break;
+    case BLOCK_SANDWICH:
+        l->input_norm = mica_taker_norm(t, "input_layernorm", hidden);
+        l->pre_mlp_norm = mica_taker_norm(t, "pre_feedforward_layernorm", hidden);
+        /* fall through */
+    case BLOCK_POST:
+        l->post_attention_norm = mica_taker_norm(t, "post_attention_layernorm", hidden);
+        l->post_mlp_norm = mica_taker_norm(t, "post_feedforward_layernorm", hidden);
+        break;
+    }
 }
 
 static void take_layer(model_taker *t, int64_t index, dense_layer *l) {
     const model_config *c = &t->m->config;
-    const arch *a = t->m->facts.arch;
-    int64_t hidden = c->hidden_size, wide = c->intermediate_size;
     int64_t n_q = c->n_heads * c->head_dim, n_kv = c->n_kv_heads * c->head_dim;
     snprintf(t->scope, sizeof(t->scope), "model.layers.%lld.", (long long)index);
-    l->input_norm = mica_taker_norm(t, "input_layernorm", hidden);
-    if (a->block == BLOCK_SANDWICH) {
-        l->post_attention_norm = mica_taker_norm(t, "post_attention_layernorm", hidden);
-        l->pre_mlp_norm = mica_taker_norm(t, "pre_feedforward_layernorm", hidden);
-        l->post_mlp_norm = mica_taker_norm(t, "post_feedforward_layernorm", hidden);
+    take_norms(t, l, c->hidden_size);
+    if (is_turned(t, n_q + 2 * n_kv)) {
+        take_conv1d(t, l, n_q, n_kv);
     } else {
-        l->pre_mlp_norm = mica_taker_norm(t, "post_attention_layernorm", hidden);
+        take_attention(t, l, n_q, n_kv);
+        if (c->moe.n_experts && c->moe.is_sparse[index])
+            l->moe = mica_taker_moe(t);
+        else
+            take_mlp(t, l);
     }
-    l->q = mica_taker_linear(t, "self_attn.q_proj", n_q, hidden, a->qkv_bias);
-    l->k = mica_taker_linear(t, "self_attn.k_proj", n_kv, hidden, a->qkv_bias);
-    l->v = mica_taker_linear(t, "self_attn.v_proj", n_kv, hidden, a->qkv_bias);
-    l->o = mica_taker_linear(t, "self_attn.o_proj", hidden, n_q, a->o_bias);
-    if (a->qk_norm) {
-        l->q_norm = mica_taker_norm(t, "self_attn.q_norm", c->head_dim);
-        l->k_norm = mica_taker_norm(t, "self_attn.k_norm", c->head_dim);
-    }
-    if (c->moe.n_experts && c->moe.is_sparse[index]) {
-        l->moe = mica_taker_moe(t);
-        return;
-    }
-    l->gate = mica_taker_linear(t, "mlp.gate_proj", wide, hidden, a->mlp_bias);
-    l->up = mica_taker_linear(t, "mlp.up_proj", wide, hidden, a->mlp_bias);
-    l->down = mica_taker_linear(t, "mlp.down_proj", hidden, wide, a->mlp_bias);
+    l->q_norm = take_qk_norm(t, "self_attn.q_norm", c->n_heads);
+    l->k_norm = take_qk_norm(t, "self_attn.k_norm", c->n_kv_heads);
+    if (t->m->facts.act == ACT_XIELU) take_xielu(t, l);
 }
 
 mica_status mica_dense_take(model *m, mica_error *err) {
     const model_config *c = &m->config;
+    const arch *a = m->facts.arch;
     dense_weights *w = &m->weights;
     model_taker t = {.m = m, .err = err};
     w->layers = mica_arena_calloc(&m->arena, (size_t)c->n_layers, sizeof(*w->layers));
@@ -112,18 +287,21 @@ mica_status mica_dense_take(model *m, mica_error *err) {
         mica_taker_no_memory(&t);
         return t.st;
     }
+    int64_t hidden = c->hidden_size;
     w->embed =
-        mica_taker_linear(&t, "model.embed_tokens", c->vocab_size, c->hidden_size, BIAS_RULE_NEVER)
-            .weight;
+        mica_taker_linear(&t, "model.embed_tokens", c->vocab_size, hidden, BIAS_RULE_NEVER).weight;
+    if (c->learned_positions)
+        w->positions = mica_taker_linear(&t, "model.embed_positions", c->max_positions, hidden,
+                                         BIAS_RULE_NEVER)
+                           .weight;
     for (int64_t i = 0; !t.st && i < c->n_layers; i++)
         take_layer(&t, i, &w->layers[i]);
     t.scope[0] = '\0';
-    w->final_norm = mica_taker_norm(&t, "model.norm", c->hidden_size);
-    w->head = w->embed;
+    w->final_norm = mica_taker_norm(&t, "model.norm", hidden);
+    w->head = (linear){w->embed, NULL};
     if (c->tied)
         mica_weights_drop(m->store, "lm_head.");
     else
-        w->head =
-            mica_taker_linear(&t, "lm_head", c->vocab_size, c->hidden_size, BIAS_RULE_NEVER).weight;
+        w->head = mica_taker_linear(&t, "lm_head", c->vocab_size, hidden, a->head_bias);
     return t.st;
 }

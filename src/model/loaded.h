@@ -10,6 +10,7 @@
 typedef struct norm_weight {
     const weight_vector *own;
     const weight_vector *wide;
+    const weight_vector *bias; /* layer norms; NULL: none */
 } norm_weight;
 
 typedef struct linear {
@@ -26,17 +27,20 @@ typedef struct moe_layer {
     linear shared_router;
 } moe_layer;
 
-/* PRE has input and pre_mlp (published as post_attention_layernorm); SANDWICH has all four. */
+/* N1 to N4 of block_kind; those that a block lacks are empty. */
 typedef struct dense_layer {
     norm_weight input_norm, post_attention_norm, pre_mlp_norm, post_mlp_norm;
     norm_weight q_norm, k_norm;
     linear q, k, v, o, gate, up, down;
-    const moe_layer *moe; /* instead of gate, up, down; NULL: a dense MLP */
+    const moe_layer *moe;              /* instead of gate, up, down; NULL: a dense MLP */
+    linear qkv;                        /* QKV_GROUPS, instead of q, k and v */
+    float alpha_p, alpha_n, beta, eps; /* of ACT_XIELU, as the operation wants them */
 } dense_layer;
 
 typedef struct dense_weights {
     const weight_matrix *embed;
-    const weight_matrix *head; /* the embedding's own matrix when tied */
+    const weight_matrix *positions; /* learned; NULL: none */
+    linear head;                    /* the embedding's own matrix when tied */
     norm_weight final_norm;
     dense_layer *layers; /* [n_layers] */
 } dense_weights;

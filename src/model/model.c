@@ -44,6 +44,7 @@ static mica_status open_folder(model *m, const model_options *options, mica_erro
     warn_unindexed(m, options);
     m->file_bytes = mica_folder_file_bytes(m->folder);
     weight_options w = weight_options_of(options);
+    w.naming = a->names;
     if ((st = mica_weights_open_folder(&m->store, m->folder, &w, err))) return st;
     return mica_weights_set_quantization(m->store, config, err);
 }

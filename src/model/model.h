@@ -10,6 +10,7 @@
 
 #define MODEL_MAX_LAYERS 256
 #define MODEL_MAX_GROUPS 4
+#define MODEL_NO_ROPE 255
 
 typedef enum model_tier { TIER_DEDICATED, TIER_SPECIALIZED, TIER_GENERIC } model_tier;
 
@@ -20,6 +21,7 @@ typedef struct rope_config {
     double factor, low_freq_factor, high_freq_factor;
     double beta_fast, beta_slow, mscale, mscale_all_dim;
     double attention_factor; /* <0: absent */
+    double alpha;            /* the base is theta * alpha^(dims / (dims - 2)); 1: theta */
     double partial_rotary_factor;
     int64_t original_max_positions; /* 0: absent */
     int64_t max_positions;
@@ -46,12 +48,20 @@ typedef struct model_config {
     char arch[48];       /* after remapping: the descriptor's name */
     int64_t n_layers, hidden_size, intermediate_size, vocab_size;
     int64_t n_heads, n_kv_heads, head_dim;
-    float rms_norm_eps;
+    float rms_norm_eps; /* of all norms, of whatever kind */
     int64_t max_positions;
     bool tied; /* lm_head shares embed_tokens */
-    float attention_scale, attention_softcap, final_softcap, embed_multiplier; /* 0: none */
+    /* 0: none */
+    float attention_scale, attention_softcap, final_softcap, embed_multiplier;
+    float residual_multiplier; /* of what attention and MLP add */
+    float head_multiplier;     /* of what goes into lm_head */
+    float logit_multiplier;    /* of what comes out */
+    float clip_qkv;            /* q, k and v are cut to [-clip, clip] */
+    float query_boost;         /* q * (1 + boost * ln(1 + floor(pos / length))) after rope */
+    int32_t query_boost_length;
+    bool learned_positions;                  /* embed_positions, added to the embedding */
     int32_t window[MODEL_MAX_LAYERS];        /* 0: full attention */
-    uint8_t rope_of_layer[MODEL_MAX_LAYERS]; /* index into rope */
+    uint8_t rope_of_layer[MODEL_MAX_LAYERS]; /* index into rope, or MODEL_NO_ROPE */
     rope_config rope[2];
     int n_ropes;
     bool rope_traditional;

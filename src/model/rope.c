@@ -57,6 +57,7 @@ void mica_rope_defaults(rope_config *rope, double theta) {
                           .mscale = 1.0,
                           .mscale_all_dim = 0.0,
                           .attention_factor = -1.0,
+                          .alpha = 1.0,
                           .partial_rotary_factor = 1.0,
                           .truncate = true};
 }
@@ -80,6 +81,11 @@ static float plain_period(float base, int64_t i, int64_t dims) {
 static void fill_plain(float base, int64_t dims, float *out) {
     for (int64_t i = 0; i < dims / 2; i++)
         out[i] = plain_period(base, i, dims);
+}
+
+static float stretched_base(const rope_config *rope, int64_t dims) {
+    if (rope->alpha == 1.0 || dims <= 2) return (float)rope->theta;
+    return (float)(rope->theta * pow(rope->alpha, (double)dims / (double)(dims - 2)));
 }
 
 /* Long wavelengths are stretched by the factor, short ones kept, those between interpolated. */
@@ -192,7 +198,7 @@ mica_status mica_rope_periods_at(const rope_config *rope, int64_t dims, int64_t 
     double positions = 1.0, inputs = 1.0;
     switch (type_of(rope)) {
     case ROPE_PLAIN:
-        fill_plain((float)rope->theta, dims, out);
+        fill_plain(stretched_base(rope, dims), dims, out);
         break;
     case ROPE_LINEAR:
         fill_plain((float)rope->theta, dims, out);

@@ -33,21 +33,26 @@ static mica_status settle_head_dim(model_config *c, const config_facts *facts,
                                    const weight_store *weights, mica_error *err) {
     const char *q = "model.layers.0.self_attn.q_proj";
     int64_t rows = mica_weights_rows(weights, q);
-    int64_t even = c->hidden_size / c->n_heads;
+    int64_t even = c->hidden_size / c->n_heads, n_all = c->n_heads;
+    if (rows < 0 && !facts->arch->is_conv1d) { /* fused: as many heads of k and of v besides */
+        q = "model.layers.0.self_attn.qkv_proj";
+        rows = mica_weights_rows(weights, q);
+        n_all += 2 * c->n_kv_heads;
+    }
     if (rows < 0) return MICA_OK; /* missing: an error when it is taken */
-    if (!facts->head_dim && facts->arch->qk_norm) {
+    if (!facts->head_dim && facts->qk_norm == QK_NORM_HEAD) {
         int64_t n = mica_weights_rows(weights, "model.layers.0.self_attn.q_norm");
         if (n > 0) c->head_dim = n;
     }
-    if (rows % c->n_heads == 0 && rows / c->n_heads == c->head_dim) return MICA_OK;
-    if (rows == c->n_heads * even) {
+    if (rows % n_all == 0 && rows / n_all == c->head_dim) return MICA_OK;
+    if (rows == n_all * even) {
         c->head_dim = even;
         return MICA_OK;
     }
     return mica_fail(err, MICA_E_FORMAT,
                      "%s: %s.weight has %lld rows; expected %lld (%lld heads of %lld channels)",
-                     facts->where, q, (long long)rows, (long long)(c->n_heads * c->head_dim),
-                     (long long)c->n_heads, (long long)c->head_dim);
+                     facts->where, q, (long long)rows, (long long)(n_all * c->head_dim),
+                     (long long)n_all, (long long)c->head_dim);
 }
 
 static void settle_tied(model_config *c, const config_facts *facts, const weight_store *weights) {
@@ -56,12 +61,15 @@ static void settle_tied(model_config *c, const config_facts *facts, const weight
         c->tied = !has_head;
     else if (facts->arch->tie == TIE_RULE_ALWAYS)
         c->tied = !(facts->has_tie && !facts->tie && has_head);
+    else if (facts->arch->tie == TIE_RULE_NEVER)
+        c->tied = facts->has_tie && facts->tie && !has_head;
     else
         c->tied = facts->tie;
 }
 
 static float embed_multiplier(const model_config *c, const config_facts *facts) {
     float root = (float)sqrt((double)c->hidden_size);
+    if (facts->embed_multiplier != 0.0) return (float)facts->embed_multiplier;
     switch (facts->arch->embed) {
     case EMBED_PLAIN:
         return 0.0f;
@@ -73,17 +81,25 @@ static float embed_multiplier(const model_config *c, const config_facts *facts) 
     return 0.0f;
 }
 
-mica_status mica_config_settle(model_config *c, const config_facts *facts,
-                               const weight_store *weights, char *warning, size_t n_warning,
-                               mica_error *err) {
+/* GGUF files have no flag for norms of q and k: their tensors are the flag. */
+static void settle_qk_norm(config_facts *facts, const weight_store *weights) {
+    if (facts->is_gguf && facts->arch->qk_norm_key &&
+        !mica_weights_has(weights, "model.layers.0.self_attn.q_norm.weight"))
+        facts->qk_norm = QK_NORM_NONE;
+}
+
+mica_status mica_config_settle(model_config *c, config_facts *facts, const weight_store *weights,
+                               char *warning, size_t n_warning, mica_error *err) {
     mica_status st;
     if (n_warning) warning[0] = '\0';
     if ((st = settle_vocab(c, facts, weights, warning, n_warning, err))) return st;
+    settle_qk_norm(facts, weights);
     if ((st = settle_head_dim(c, facts, weights, err))) return st;
     if ((st = mica_config_check(c, facts->where, err))) return st;
     settle_tied(c, facts, weights);
     double scalar = facts->query_scalar > 0.0 ? facts->query_scalar : (double)c->head_dim;
     c->attention_scale = (float)(1.0 / sqrt(scalar));
+    if (facts->attention_multiplier != 0.0) c->attention_scale = (float)facts->attention_multiplier;
     c->embed_multiplier = embed_multiplier(c, facts);
     return MICA_OK;
 }

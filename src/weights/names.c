@@ -38,8 +38,13 @@ static const name_pair layer_names[] = {
 /* Architectures with norms before and after each half call the one before the MLP ffn_norm. */
 static const name_pair sandwich_names[] = {{"ffn_norm", "pre_feedforward_layernorm"}};
 
-const char *const mica_folder_prefixes[] = {"language_model.model.", "model.language_model.",
-                                            "model.", "", NULL};
+const char *const mica_folder_prefixes[] = {"language_model.model.",
+                                            "model.language_model.",
+                                            "model.",
+                                            "transformer.",
+                                            "gpt_neox.",
+                                            "",
+                                            NULL};
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
@@ -88,13 +93,92 @@ bool mica_gguf_canonical(const char *name, const char *arch, char *out, size_t n
     return fits(to ? snprintf(out, n, "%s%s", to, suffix) : snprintf(out, n, "%s", name), n);
 }
 
-bool mica_folder_canonical(const char *name, const char *prefix, char *out, size_t n) {
-    if (starts_with(name, "lm_head.")) return fits(snprintf(out, n, "%s", name), n);
-    if (starts_with(name, "language_model.lm_head."))
-        return fits(snprintf(out, n, "%s", name + strlen("language_model.")), n);
-    if (starts_with(name, prefix))
-        return fits(snprintf(out, n, "model.%s", name + strlen(prefix)), n);
-    return fits(snprintf(out, n, "%s", name), n);
+enum { MAX_NUMBERS = 2, MAX_DIGITS = 9 };
+
+/* What the Ns of a pattern stood for. */
+typedef struct numbers {
+    char text[MAX_NUMBERS][MAX_DIGITS + 1];
+    int n;
+} numbers;
+
+static bool is_number_here(const char *pattern, const char *at) {
+    return *at == 'N' && (at == pattern || at[-1] == '.') && (at[1] == '.' || at[1] == '\0');
+}
+
+/* Where `name` goes on after the pattern; NULL: no match. */
+static const char *match(const char *pattern, const char *name, numbers *out) {
+    out->n = 0;
+    for (const char *p = pattern; *p; p++) {
+        if (!is_number_here(pattern, p)) {
+            if (*name++ != *p) return NULL;
+            continue;
+        }
+        size_t n = strspn(name, "0123456789");
+        if (n == 0 || n > MAX_DIGITS || out->n == MAX_NUMBERS) return NULL;
+        memcpy(out->text[out->n], name, n);
+        out->text[out->n++][n] = '\0';
+        name += n;
+    }
+    return name;
+}
+
+/* "model." + the pattern with its numbers + tail. */
+static bool write_name(const char *pattern, const numbers *found, const char *tail, char *out,
+                       size_t n) {
+    size_t at = 0;
+    int used = 0;
+    int wrote = snprintf(out, n, "model.");
+    for (const char *p = pattern; *p && fits(wrote, n - at); p++) {
+        at += (size_t)wrote;
+        if (is_number_here(pattern, p) && used < found->n)
+            wrote = snprintf(out + at, n - at, "%s", found->text[used++]);
+        else
+            wrote = snprintf(out + at, n - at, "%c", *p);
+    }
+    if (!fits(wrote, n - at)) return false;
+    at += (size_t)wrote;
+    return fits(snprintf(out + at, n - at, "%s", tail), n - at);
+}
+
+/* True: a rule of the family decided. *ok as mica_folder_canonical's result. */
+static bool by_family(const char *rest, const weight_naming *naming, char *out, size_t n,
+                      bool *ok) {
+    for (const weight_name *w = naming->names; w && w->from; w++) {
+        numbers found;
+        const char *tail = match(w->from, rest, &found);
+        if (!tail || (*tail && (*tail != '.' || strchr(tail + 1, '.')))) continue;
+        if (w->to)
+            *ok = write_name(w->to, &found, tail, out, n);
+        else
+            *ok = fits(snprintf(out, n, "%s", ""), n);
+        return true;
+    }
+    return false;
+}
+
+/* The rest of `name` after the module path `path` and a dot; NULL: it is not of that module. */
+static const char *rest_of(const char *name, const char *path) {
+    size_t n = strlen(path);
+    return !strncmp(name, path, n) && name[n] == '.' ? name + n + 1 : NULL;
+}
+
+bool mica_folder_canonical(const char *name, const char *prefix, const weight_naming *naming,
+                           char *out, size_t n) {
+    static const weight_naming usual;
+    if (!naming) naming = &usual;
+    const char *head = naming->head ? naming->head : "lm_head";
+    const char *embed = naming->embed ? naming->embed : "embed_tokens";
+    const char *rest =
+        starts_with(name, "language_model.") ? name + strlen("language_model.") : name;
+    bool ok;
+    if ((rest = rest_of(rest, head)) || (rest = rest_of(name, "lm_head")))
+        return fits(snprintf(out, n, "lm_head.%s", rest), n);
+    if (!starts_with(name, prefix)) return fits(snprintf(out, n, "%s", name), n);
+    name += strlen(prefix);
+    if ((rest = rest_of(name, embed)))
+        return fits(snprintf(out, n, "model.embed_tokens.%s", rest), n);
+    if (by_family(name, naming, out, n, &ok)) return ok;
+    return fits(snprintf(out, n, "model.%s", name), n);
 }
 
 bool mica_name_is_dropped(const char *name) {

@@ -6,10 +6,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "weights/weights.h"
+
 /* Both write at most n bytes with the NUL; false: the result does not fit. A name without a rule is
  * its own canonical name. `arch` is general.architecture, or "". */
 bool mica_gguf_canonical(const char *name, const char *arch, char *out, size_t n);
-bool mica_folder_canonical(const char *name, const char *prefix, char *out, size_t n);
+/* `naming` may be NULL. An empty name in `out`: the family drops the tensor. */
+bool mica_folder_canonical(const char *name, const char *prefix, const weight_naming *naming,
+                           char *out, size_t n);
 
 /* Prefixes under which a folder may hold its text model, in the order to probe; NULL ends. */
 extern const char *const mica_folder_prefixes[];

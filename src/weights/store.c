@@ -37,10 +37,11 @@ typedef struct naming {
     const char *prefix; /* folder */
 } naming;
 
-static const char *probe_prefix(const hf_folder *folder) {
+static const char *probe_prefix(const hf_folder *folder, const weight_naming *family) {
+    const char *embed = family && family->embed ? family->embed : "embed_tokens";
     for (size_t i = 0; mica_folder_prefixes[i]; i++) {
         char name[128];
-        snprintf(name, sizeof(name), "%sembed_tokens.weight", mica_folder_prefixes[i]);
+        snprintf(name, sizeof(name), "%s%s.weight", mica_folder_prefixes[i], embed);
         if (mica_folder_find_tensor(folder, name)) return mica_folder_prefixes[i];
     }
     return "model.";
@@ -57,7 +58,13 @@ static mica_status add_entry(weight_store *store, const file_tensor *t, const na
         return MICA_OK;
     }
     bool fits = store->file ? mica_gguf_canonical(t->name, rule->arch, name, sizeof(name))
-                            : mica_folder_canonical(t->name, rule->prefix, name, sizeof(name));
+                            : mica_folder_canonical(t->name, rule->prefix, store->options.naming,
+                                                    name, sizeof(name));
+    if (fits && !name[0]) {
+        e->is_dropped = true;
+        store->n_entries++;
+        return MICA_OK;
+    }
     if (!fits)
         return mica_fail(err, MICA_E_LIMIT, "%s: the tensor name '%.80s...' is too long",
                          mica_store_source(store), t->name);
@@ -80,7 +87,7 @@ static mica_status index_tensors(weight_store *store, mica_error *err) {
         gguf_string s = mica_gguf_string(store->file, "general.architecture");
         snprintf(arch, sizeof(arch), "%.*s", (int)(s.n < 63 ? s.n : 63), s.data ? s.data : "");
     } else {
-        rule.prefix = probe_prefix(store->folder);
+        rule.prefix = probe_prefix(store->folder, store->options.naming);
     }
     size_t n =
         store->file ? mica_gguf_n_tensors(store->file) : mica_folder_n_tensors(store->folder);

@@ -111,7 +111,19 @@ void mica_weight_row(const weight_matrix *m, int64_t row, float *out);
 /* ---- the store ---- */
 typedef struct weight_store weight_store;
 
+/* Names of a family in a folder, where they differ from the canonical ones. In a pattern N stands
+ * for a number, the same on both sides; names go without prefix and without ".weight". */
+typedef struct weight_name {
+    const char *from, *to; /* "h.N.ln_1" -> "layers.N.input_layernorm"; to NULL: dropped */
+} weight_name;
+typedef struct weight_naming {
+    const char *embed;        /* of the embedding, after the prefix; NULL: embed_tokens */
+    const char *head;         /* of the head; NULL: lm_head */
+    const weight_name *names; /* after the prefix; ended by {NULL, NULL} */
+} weight_naming;
+
 typedef struct weight_options {
+    const weight_naming *naming; /* folders; NULL: canonical names */
     /* Called now and then while GGUF blocks are re-ordered; may be NULL. */
     void (*progress)(void *user, uint64_t done_bytes, uint64_t total_bytes);
     /* Once, if the shapes of quantized tensors contradict config.json; may be NULL. */
@@ -146,6 +158,18 @@ mica_status mica_weights_matrix(weight_store *store, const char *path, int64_t n
  * other forms than the first one's are an error that names both. */
 mica_status mica_weights_join(weight_store *store, const char *name, const weight_matrix *parts,
                               int64_t n, const weight_matrix **out, mica_error *err);
+/* Rows [first, first + n) of the matrix at `path`, of n_all rows, as the matrix `name` over the
+ * same memory: how a fused tensor is taken. */
+mica_status mica_weights_matrix_rows(weight_store *store, const char *path, const char *name,
+                                     int64_t n_all, int64_t first, int64_t n, int64_t n_in,
+                                     const weight_matrix **out, mica_error *err);
+/* Likewise of a matrix that was taken. */
+mica_status mica_weights_rows_of(weight_store *store, const weight_matrix *all, const char *name,
+                                 int64_t first, int64_t n, const weight_matrix **out,
+                                 mica_error *err);
+/* The matrix at `path`, stored [n_in, n_out] without quantization, turned round. */
+mica_status mica_weights_transposed(weight_store *store, const char *path, int64_t n_out,
+                                    int64_t n_in, const weight_matrix **out, mica_error *err);
 /* Takes the tensor `name` (full name with .weight or .bias) as floats. n < 0: any length. */
 mica_status mica_weights_vector(weight_store *store, const char *name, int64_t n,
                                 const weight_vector **out, mica_error *err);

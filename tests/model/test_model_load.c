@@ -208,7 +208,7 @@ static void test_plain(void **state) {
     model *m = load_ok(s, LLAMA SIZES "}", &n);
     assert_int_equal(n.n, 0);
     assert_false(mica_model_config(m)->tied);
-    assert_ptr_not_equal(m->weights.head, m->weights.embed);
+    assert_ptr_not_equal(m->weights.head.weight, m->weights.embed);
     assert_true(mica_model_file_bytes(m) > 0);
     assert_non_null(mica_model_folder(m));
     assert_null(mica_model_gguf(m));
@@ -216,7 +216,7 @@ static void test_plain(void **state) {
     /* a tied head drops the one in the file, as llama does by default */
     m = load_ok(s, "{\"model_type\":\"llama\"," SIZES "}", &n);
     assert_true(mica_model_config(m)->tied);
-    assert_ptr_equal(m->weights.head, m->weights.embed);
+    assert_ptr_equal(m->weights.head.weight, m->weights.embed);
     mica_model_close(m);
 }
 
