@@ -38,6 +38,9 @@ typedef struct mica_writer {
 
 /* Must be closed, also after a failure. */
 mica_status mica_writer_open(mica_writer *w, const char *path, mica_error *err);
+/* The same for a file that is open already: written in place from where it stands, through a copy
+ * of `fd`. `name` is for messages. */
+mica_status mica_writer_open_fd(mica_writer *w, int fd, const char *name, mica_error *err);
 mica_status mica_writer_put(mica_writer *w, const void *data, size_t n_bytes, mica_error *err);
 /* st MICA_OK: syncs and renames; else throws away what was written. Returns the first failure. */
 mica_status mica_writer_close(mica_writer *w, mica_status st, mica_error *err);

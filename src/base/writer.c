@@ -91,6 +91,14 @@ mica_status mica_writer_open(mica_writer *w, const char *path, mica_error *err) 
     return mica_fail_errno(err, code, errno, "%s: cannot be written", path);
 }
 
+mica_status mica_writer_open_fd(mica_writer *w, int fd, const char *name, mica_error *err) {
+    *w = (mica_writer){.fd = -1, .path = mica_strdup(name)};
+    if (!w->path) return mica_fail(err, MICA_E_NOMEM, "%s: out of memory", name);
+    w->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (w->fd >= 0) return MICA_OK;
+    return mica_fail_errno(err, MICA_E_IO, errno, "%s: cannot be written", name);
+}
+
 mica_status mica_writer_put(mica_writer *w, const void *data, size_t n_bytes, mica_error *err) {
     if (!write_fully(w->fd, data, n_bytes)) return MICA_OK;
     return mica_fail_errno(err, MICA_E_IO, errno, "%s: cannot be written", w->path);

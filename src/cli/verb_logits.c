@@ -1,6 +1,7 @@
 /* verb_logits.c: `mica logits`: next-token logits of given ids as a NumPy file, row by row. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 
@@ -19,7 +20,9 @@ static mica_status npy_open(npy_file *out, const char *path, mica_error *err) {
     memset(text + n, ' ', sizeof(text) - (size_t)n);
     text[sizeof(text) - 1] = '\n';
     static const unsigned char magic[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, sizeof(text), 0};
-    mica_status st = mica_writer_open(&out->writer, path, err);
+    mica_status st = strcmp(path, "-")
+                         ? mica_writer_open(&out->writer, path, err)
+                         : mica_writer_open_fd(&out->writer, STDOUT_FILENO, "standard output", err);
     if (!st) st = mica_writer_put(&out->writer, magic, sizeof(magic), err);
     return st ? st : mica_writer_put(&out->writer, text, sizeof(text), err);
 }
@@ -92,7 +95,6 @@ static int parse(int argc, char **argv, logits_args *a, const char **words) {
     int n_words;
     int rc = mica_args_parse(&verb, argc, argv, words, &n_words);
     if (rc) return rc;
-    if (a->output && strcmp(a->output, "-") == 0) a->output = "/dev/stdout";
     if (!a->ids || !a->output || !*a->output) {
         fprintf(stderr, "mica logits: --ids and -o are both needed\n");
         return EXIT_USAGE;
