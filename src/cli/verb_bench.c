@@ -75,6 +75,11 @@ static bool on_token(void *user, int32_t id, float logprob) {
     return !mica_cli_interrupted();
 }
 
+static bool on_progress(void *user, int64_t done, int64_t total) {
+    (void)user, (void)done, (void)total;
+    return !mica_cli_interrupted();
+}
+
 static mica_status one_run(engine *e, const bench_args *a, const int32_t *prompt,
                            generate_stats *stats, mica_error *err) {
     session *s = NULL;
@@ -84,6 +89,7 @@ static mica_status one_run(engine *e, const bench_args *a, const int32_t *prompt
     options.max_tokens = a->n_generate;
     options.ignore_eos = true;
     options.on_token = on_token;
+    options.on_progress = on_progress;
     mica_status st = mica_session_new(&s, e, err);
     if (!st) st = mica_generate(s, prompt, a->n_prompt, &options, &result, err);
     if (!st && result.reason == FINISH_CANCELLED)
@@ -94,13 +100,25 @@ static mica_status one_run(engine *e, const bench_args *a, const int32_t *prompt
     return st;
 }
 
+/* A run that ends with the context would be another measurement than the one asked for. The last
+ * token is never run. */
+static mica_status check_room(const engine *e, const bench_args *a, mica_error *err) {
+    int64_t context = mica_engine_max_context(e);
+    if (a->n_prompt + a->n_generate - 1 <= context) return MICA_OK;
+    return mica_fail(err, MICA_E_LIMIT,
+                     "%lld prompt tokens and %lld more do not fit the context of %lld; use a "
+                     "smaller -p or -n",
+                     (long long)a->n_prompt, (long long)a->n_generate, (long long)context);
+}
+
 static mica_status measure(engine *e, const bench_args *a, bench_result *r, mica_error *err) {
+    mica_status st = check_room(e, a, err);
+    if (st) return st;
     int32_t *prompt = mica_calloc((size_t)a->n_prompt, sizeof(*prompt));
     if (!prompt) return mica_fail(err, MICA_E_NOMEM, "out of memory");
     fill_prompt(prompt, a->n_prompt, mica_engine_vocab_size(e));
     cli_progress progress;
     mica_progress_begin(&progress, "measuring");
-    mica_status st = MICA_OK;
     for (int64_t i = -1; !st && i < a->runs; i++) { /* run -1 warms up */
         st = one_run(e, a, prompt, &r->last, err);
         if (st || i < 0) continue;
@@ -175,7 +193,7 @@ static bench_shares shares_of(const bench_args *a, const bench_result *r, spread
     return s;
 }
 
-static void print_json(const bench_args *a, const bench_result *r, spread prefill, spread decode) {
+static int print_json(const bench_args *a, const bench_result *r, spread prefill, spread decode) {
     bench_shares s = shares_of(a, r, prefill, decode);
     json_writer w;
     mica_json_writer_init(&w, false);
@@ -196,11 +214,19 @@ static void print_json(const bench_args *a, const bench_result *r, spread prefil
     mica_bench_put_limits(&w, &r->limits);
     put_count(&w, "peak_rss_bytes", (int64_t)r->last.peak_rss_bytes);
     mica_json_end_object(&w);
-    if (!w.failed) printf("%s\n", w.data);
+    int rc = EXIT_OK;
+    if (w.failed) {
+        mica_error err;
+        mica_fail(&err, MICA_E_NOMEM, "out of memory for the JSON output");
+        rc = mica_cli_fail(&err);
+    } else {
+        printf("%s\n", w.data);
+    }
     mica_json_writer_deinit(&w);
+    return rc;
 }
 
-static void print_table(const bench_args *a, const bench_result *r, spread prefill, spread decode) {
+static int print_table(const bench_args *a, const bench_result *r, spread prefill, spread decode) {
     bench_shares s = shares_of(a, r, prefill, decode);
     printf("%-28s %10s %10s %10s\n", "tokens/s", "min", "median", "max");
     printf("prefill of %-17lld %10.1f %10.1f %10.1f\n", (long long)a->n_prompt, prefill.min,
@@ -219,6 +245,7 @@ static void print_table(const bench_args *a, const bench_result *r, spread prefi
         printf("  %-26s %10.1f\n", r->limits.peaks[i].peak->name, r->limits.peaks[i].all_ops / 1e9);
     printf("%-28s %10.3f\n", "load, s", r->last.load_s);
     printf("%-28s %10.1f\n", "peak memory, MB", (double)r->last.peak_rss_bytes / 1e6);
+    return EXIT_OK;
 }
 
 int mica_verb_bench(int argc, char **argv) {
@@ -242,7 +269,7 @@ int mica_verb_bench(int argc, char **argv) {
         rc = mica_cli_fail(&err);
     } else {
         spread prefill = spread_of(r.prefill, r.n_runs), decode = spread_of(r.decode, r.n_runs);
-        (args.json ? print_json : print_table)(&args, &r, prefill, decode);
+        rc = (args.json ? print_json : print_table)(&args, &r, prefill, decode);
     }
     mica_engine_close(e);
     mica_free(path);

@@ -49,7 +49,9 @@ static void write_tokens(json_writer *w, const tokenizer *t, const token_list *i
     mica_json_end_object(w);
 }
 
-typedef mica_status (*line_fn)(void *user, const json_value *line, mica_error *err);
+/* `where` names the line in messages. */
+typedef mica_status (*line_fn)(void *user, const char *where, const json_value *line,
+                               mica_error *err);
 
 /* Calls fn with each line of standard input, parsed as JSON. Empty lines are skipped. */
 static mica_status each_json_line(line_fn fn, void *user, mica_error *err) {
@@ -66,7 +68,7 @@ static mica_status each_json_line(line_fn fn, void *user, mica_error *err) {
             json_value *value;
             mica_arena_init(&arena, 0);
             st = mica_json_parse(&value, data + begin, end - begin, name, false, &arena, err);
-            if (!st) st = fn(user, value, err);
+            if (!st) st = fn(user, name, value, err);
             mica_arena_deinit(&arena);
         }
         begin = end + 1;
@@ -96,10 +98,11 @@ static mica_status encode(const tokenize_args *a, const char *text, size_t n, to
     return mica_tokenizer_encode(a->tokenizer, text, n, options, ids, err);
 }
 
-static mica_status tokenize_line(void *user, const json_value *line, mica_error *err) {
+static mica_status tokenize_line(void *user, const char *where, const json_value *line,
+                                 mica_error *err) {
     const tokenize_args *a = user;
     if (line->kind != JSON_KIND_STRING)
-        return mica_fail(err, MICA_E_INVALID, "--jsonl: each line must be a JSON string");
+        return mica_fail(err, MICA_E_INVALID, "%s: each line must be a JSON string", where);
     token_list ids = {0};
     json_writer w;
     mica_json_writer_init(&w, false);
@@ -267,16 +270,17 @@ static mica_status print_text(const detokenize_args *a, const token_list *ids, m
     return st;
 }
 
-static mica_status detokenize_line(void *user, const json_value *line, mica_error *err) {
+static mica_status detokenize_line(void *user, const char *where, const json_value *line,
+                                   mica_error *err) {
     const detokenize_args *a = user;
     token_list ids = {0};
     mica_status st = MICA_OK;
     if (line->kind != JSON_KIND_ARRAY)
-        return mica_fail(err, MICA_E_INVALID, "--jsonl: each line must be an array of token ids");
+        return mica_fail(err, MICA_E_INVALID, "%s: each line must be an array of token ids", where);
     for (size_t i = 0; !st && i < line->n; i++) {
         int64_t id = mica_json_i64(line->items[i], -1);
         st = id < 0 || id > INT32_MAX
-                 ? mica_fail(err, MICA_E_INVALID, "--jsonl: item %zu is no token id", i)
+                 ? mica_fail(err, MICA_E_INVALID, "%s: item %zu is no token id", where, i)
                  : mica_token_list_push(&ids, (int32_t)id, err);
     }
     if (!st) st = print_text(a, &ids, err);

@@ -13,6 +13,7 @@ from cli import check, check_error, finish, run
 
 exe, golden = sys.argv[1:3]
 BASE = os.path.join(golden, "tiny", "llama-f32")
+TEXT = os.path.join(golden, "tiny", "llama-text")
 IDS = ["--ids", "1,2,3"]
 
 
@@ -136,6 +137,12 @@ def requests():
     Folder().fails("empty", "--ids", "")
     Folder().fails("4", "--ids", "1,2,3,4,5,6", "--ctx", "4")
     check_error(exe, ["logits", BASE, *IDS, "-o", "/nonexistent/x.npy"], 1, "/nonexistent")
+    for verb, lines in (("tokenize", b'\n[1]\n'), ("detokenize", b'\n"x"\n'), ("detokenize", b"\n[1,-1]\n")):
+        check_error(exe, [verb, TEXT, "--jsonl"], 1, "line 2", stdin=lines)
+    # A run that the context would end is not the run asked for: 17 tokens do not fit, 16 do.
+    check_error(exe, ["bench", BASE, "-p", "14", "-n", "4", "--runs", "1", "--ctx", "16"], 1, "context of 16")
+    code, _, err = run(exe, "bench", BASE, "-p", "14", "-n", "3", "--runs", "1", "--ctx", "16")
+    check(code == 0, err)
     check_error(exe, ["generate", BASE, *IDS], 1, "warp", env={"MICA_CPU": "warp"})
     if os.path.exists("/dev/full"):
         check_error_full()
@@ -154,6 +161,12 @@ def output_targets():
         check(out[:6] == b"\x93NUMPY", "standard output gets the bytes")
         with open(plain, "rb") as file:
             check(file.read() == out, "the link's target was written")
+        with open(plain, "wb") as file:
+            file.write(b"before")
+            file.flush()
+            subprocess.run([exe, "logits", BASE, *IDS, "-o", "-"], stdout=file)
+        with open(plain, "rb") as file:
+            check(file.read() == b"before" + out, "standard output goes on where it stands in a file")
         check(os.path.islink(link) and os.path.islink(dangling), "links stay links")
         reader = subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE)
         code, _, err = run(exe, "logits", BASE, *IDS, "-o", fifo)

@@ -5,8 +5,11 @@ reported. Skipped (77) when the model has not been fetched.
 """
 import json
 import os
+import resource
+import signal
 import subprocess
 import sys
+import time
 
 from cli import check, finish, run
 
@@ -83,6 +86,18 @@ def check_memory(path):
         check(peak <= size + MEMORY_ALLOWANCE, "peak memory %.1f MB over the file's %.1f + 64" % (peak / 1e6, size / 1e6))
 
 
+def check_interrupt():
+    """An interrupt ends a long prompt after the chunk in work. Processor time, not wall time: the whole prompt
+    would take more than twenty seconds of it."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    bench = subprocess.Popen([exe, "bench", name, "-p", "8000", "-n", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(2)
+    bench.send_signal(signal.SIGINT)
+    check(bench.wait() == 130, "bench ends by the interrupt: %d" % bench.returncode)
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - spent
+    check(spent < 15, "an interrupted bench computed for %.1f s" % spent)
+
+
 def main():
     path = model_path()
     if not os.path.exists(path):
@@ -97,6 +112,7 @@ def main():
         check_greedy(p)
     if "san" not in os.path.basename(os.path.dirname(os.path.abspath(exe))):
         check_memory(path)
+        check_interrupt()
     finish()
 
 
