@@ -14,11 +14,12 @@ typedef struct generation {
     session *session;
     sampler *sampler;
     const generate_options *options;
-    int64_t start; /* positions before the rows of the running eval */
-    uint64_t step; /* index of the token to be sampled */
-    int32_t id;    /* the latest sampled */
+    int64_t start;       /* positions before the rows of the running eval */
+    int64_t n_prefilled; /* rows of the prompt that were run: fewer when it was cancelled */
+    uint64_t step;       /* index of the token to be sampled */
+    int32_t id;          /* the latest sampled */
     float logprob;
-    uint64_t *mask; /* of the filter; NULL: none */
+    uint64_t *mask;         /* of the filter; NULL: none */
     double first_s, last_s; /* when the first and the latest token were there */
 } generation;
 
@@ -123,7 +124,7 @@ static void fill_stats(const generation *g, double start_s, int64_t n_prompt, ge
     s->prompt_tokens = n_prompt;
     s->load_s = e->load_s;
     s->ttft_s = s->prefill_s = g->first_s - start_s;
-    s->prefill_tps = (double)n_prompt / s->prefill_s;
+    s->prefill_tps = (double)g->n_prefilled / s->prefill_s;
     s->decode_s = n ? g->last_s - g->first_s : 0;
     s->decode_tps = n > 1 ? (double)(n - 1) / s->decode_s : (double)NAN;
     s->bytes_per_token = mica_engine_bytes_per_token(e, mica_session_length(g->session));
@@ -152,6 +153,7 @@ static mica_status run_all(generation *g, const int32_t *prompt, int64_t n_promp
                            generate_result *r, mica_error *err) {
     mica_status st = run_rows(g, prompt, n_prompt, ROLE_PROMPT, err);
     g->first_s = g->last_s;
+    g->n_prefilled = mica_session_length(g->session) - g->start;
     if (st == MICA_E_CANCELLED) {
         mica_error_clear(err);
         r->reason = FINISH_CANCELLED;

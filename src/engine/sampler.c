@@ -1,9 +1,9 @@
 /* sampler.c: from a row of logits to a token.
  *
- * Order: logit bias, repetition, presence and frequency penalty, mask; temperature 0 takes the first
- * maximum; else log-probabilities, top_p, min_p, top_k, and one draw at lp/temperature. The draw is
- * Gumbel-max with noise from a counter-based generator keyed by seed and index of the token: it
- * depends on nothing else, neither on earlier draws nor on who shares the step.
+ * Order: logit bias, repetition, presence and frequency penalty, mask; temperature 0 takes the
+ * first maximum; else log-probabilities, top_p, min_p, top_k, and one draw at lp/temperature. The
+ * draw is Gumbel-max with noise from a counter-based generator keyed by seed and index of the
+ * token: it depends on nothing else, neither on earlier draws nor on who shares the step.
  */
 #include "engine/sampler.h"
 
@@ -15,6 +15,7 @@
 /* -log(-log(u)) at the largest u, 1 - 2^-24, is 16.636; with room for rounding. */
 #define GUMBEL_MAX 16.7f
 #define LEAST_TEMPERATURE 1e-6f
+#define LEAST_PENALTY 1e-6f /* logits divided by less could leave the numbers of a float */
 
 void mica_sampler_defaults(sampler_options *options) {
     *options = (sampler_options){.min_tokens_to_keep = 1, .penalty_window = 20};
@@ -48,6 +49,10 @@ static mica_status check_options(const sampler_options *o, int64_t n_vocab, mica
     if ((st = check_range("top_p", o->top_p, 0.0f, 1.0f, err))) return st;
     if ((st = check_range("min_p", o->min_p, 0.0f, 1.0f, err))) return st;
     if ((st = check_range("repetition_penalty", o->repetition_penalty, 0.0f, 1e6f, err))) return st;
+    if (o->repetition_penalty > 0 && o->repetition_penalty < LEAST_PENALTY)
+        return mica_fail(err, MICA_E_INVALID,
+                         "repetition_penalty is %g; use 0 or 1 for off, or at least %g",
+                         (double)o->repetition_penalty, (double)LEAST_PENALTY);
     if ((st = check_range("presence_penalty", o->presence_penalty, -1e6f, 1e6f, err))) return st;
     if ((st = check_range("frequency_penalty", o->frequency_penalty, -1e6f, 1e6f, err))) return st;
     if (o->min_tokens_to_keep < 1)

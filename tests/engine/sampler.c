@@ -317,6 +317,7 @@ static void bad_options(void **state) {
                  {"min_p", {.min_p = -.1f}},
                  {"top_k", {.top_k = -1}},
                  {"repetition", {.repetition_penalty = -1}},
+                 {"repetition", {.repetition_penalty = 1e-40f}},
                  {"presence", {.presence_penalty = INFINITY}},
                  {"window", {.penalty_window = -1}},
                  {"logit_bias", {.bias_ids = &bias_id, .bias_values = &bias, .n_bias = 1}},

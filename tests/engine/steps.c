@@ -255,6 +255,8 @@ static void cancelling(void **state) {
         assert_int_equal(r.reason, FINISH_CANCELLED);
         assert_int_equal(r.n_ids, 0);
         assert_int_equal(mica_session_length(w.s), 7 * k);
+        double rows = r.stats.prefill_tps * r.stats.prefill_s; /* of those that were run */
+        assert_true(fabs(rows - (double)(7 * k)) < 1e-6);
         mica_generate_result_deinit(&r);
     }
     world_close(&w);
