@@ -15,6 +15,7 @@ static const dtype_info dtypes[MICA_N_DTYPES] = {
     [MICA_I64] = {"i64", "I64", 8},    [MICA_F16] = {"f16", "F16", 2},
     [MICA_F32] = {"f32", "F32", 4},    [MICA_F64] = {"f64", "F64", 8},
     [MICA_BF16] = {"bf16", "BF16", 2}, [MICA_F8_E4M3] = {"f8_e4m3", "F8_E4M3", 1},
+    [MICA_F8_E8M0] = {"f8_e8m0", "F8_E8M0", 1},
 };
 
 static bool is_known(mica_dtype t) { return (unsigned)t < MICA_N_DTYPES; }

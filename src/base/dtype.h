@@ -25,6 +25,7 @@ typedef enum mica_dtype {
     MICA_F64,
     MICA_BF16,
     MICA_F8_E4M3,
+    MICA_F8_E8M0,
     MICA_N_DTYPES
 } mica_dtype;
 

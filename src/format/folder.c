@@ -17,9 +17,9 @@
 
 struct hf_folder {
     char *path;
-    mica_arena arena; /* both configs */
+    mica_arena arena; /* the configs */
     json_value *config;
-    json_value *generation_config;
+    json_value *generation_config, *quant_config;
     safetensors_file **shards;
     size_t n_shards, shard_capacity;
     const file_tensor **tensors;
@@ -72,20 +72,21 @@ static mica_status read_config(hf_folder *folder, mica_error *err) {
     return read_json(folder, "config.json", MAX_CONFIG_BYTES, &folder->arena, &folder->config, err);
 }
 
-/* Optional: only a lack of memory is an error here. */
-static mica_status read_generation_config(hf_folder *folder, mica_error *err) {
+/* A file that need not be there. */
+static mica_status read_optional(hf_folder *folder, const char *name, json_value **out,
+                                 mica_error *err) {
     bool exists = false;
-    json_value *value = NULL;
-    if (!has_file(folder, "generation_config.json", &exists)) return no_memory(folder, err);
+    if (!has_file(folder, name, &exists)) return no_memory(folder, err);
     if (!exists) return MICA_OK;
+    return read_json(folder, name, MAX_CONFIG_BYTES, &folder->arena, out, err);
+}
+
+/* Defaults for sampling only: of what may be wrong here just a lack of memory is an error. */
+static mica_status read_generation_config(hf_folder *folder, mica_error *err) {
     mica_status st =
-        read_json(folder, "generation_config.json", MAX_CONFIG_BYTES, &folder->arena, &value, err);
-    if (st == MICA_E_NOMEM) return st;
-    if (st) {
-        mica_error_clear(err);
-        return MICA_OK;
-    }
-    folder->generation_config = value;
+        read_optional(folder, "generation_config.json", &folder->generation_config, err);
+    if (!st || st == MICA_E_NOMEM) return st;
+    mica_error_clear(err);
     return MICA_OK;
 }
 
@@ -100,6 +101,8 @@ mica_status mica_folder_open(hf_folder **out, const char *path, mica_error *err)
     }
     if ((st = read_config(folder, err))) goto out;
     if ((st = read_generation_config(folder, err))) goto out;
+    st = read_optional(folder, "hf_quant_config.json", &folder->quant_config, err);
+    if (st) goto out;
     *out = folder;
     folder = NULL;
 out:
@@ -312,6 +315,7 @@ const json_value *mica_folder_config(const hf_folder *folder) { return folder->c
 const json_value *mica_folder_generation_config(const hf_folder *folder) {
     return folder->generation_config;
 }
+const json_value *mica_folder_quant_config(const hf_folder *folder) { return folder->quant_config; }
 size_t mica_folder_n_tensors(const hf_folder *folder) { return folder->n_tensors; }
 const file_tensor *mica_folder_tensor(const hf_folder *folder, size_t i) {
     return folder->tensors[i];

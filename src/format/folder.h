@@ -10,13 +10,14 @@
 
 typedef struct hf_folder hf_folder;
 
-/* Opens config.json (required) and generation_config.json (ignored when malformed); tensors only
- * with mica_folder_open_tensors. */
+/* Opens config.json (required), generation_config.json (ignored when malformed) and
+ * hf_quant_config.json; tensors only with mica_folder_open_tensors. */
 mica_status mica_folder_open(hf_folder **out, const char *path, mica_error *err);
 void mica_folder_close(hf_folder *folder); /* NULL is fine */
 const char *mica_folder_path(const hf_folder *folder);
 const json_value *mica_folder_config(const hf_folder *folder);
 const json_value *mica_folder_generation_config(const hf_folder *folder); /* NULL: none */
+const json_value *mica_folder_quant_config(const hf_folder *folder); /* NULL: none */
 
 /* Maps the shards and indexes all tensors by name. Errors: no safetensors, a shard or a tensor that
  * the index names is missing, a name in two shards. */

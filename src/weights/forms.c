@@ -38,6 +38,7 @@ void mica_weight_group(const weight_matrix *m, int64_t row, int64_t g, float *s,
         *s = super_value(m, m->supers, row, g) * (float)(code - f->sub_zero);
     } else {
         *s = stored_scale(f->scale, m->scales + row_off, g);
+        if (m->globals) *s *= m->globals[row / m->n_out];
     }
     *b = 0.0f;
     switch (f->bias) {

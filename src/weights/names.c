@@ -181,6 +181,14 @@ bool mica_folder_canonical(const char *name, const char *prefix, const weight_na
     return fits(snprintf(out, n, "model.%s", name), n);
 }
 
+bool mica_name_is_packed(const char *name) {
+    return ends_with(name, ".qweight") || ends_with(name, ".weight_packed");
+}
+
+void mica_name_unpack(char *name) {
+    if (mica_name_is_packed(name)) memcpy(strrchr(name, '.'), ".weight", sizeof(".weight"));
+}
+
 bool mica_name_is_dropped(const char *name) {
     static const char *const towers[] = {"vision_tower", "multi_modal_projector", "audio_tower",
                                          "embed_audio",  "embed_vision",          "vision_embedder",

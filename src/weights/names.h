@@ -15,6 +15,10 @@ bool mica_gguf_canonical(const char *name, const char *arch, char *out, size_t n
 bool mica_folder_canonical(const char *name, const char *prefix, const weight_naming *naming,
                            char *out, size_t n);
 
+/* The codes of a module as other tools name them; canonically they are its .weight. */
+bool mica_name_is_packed(const char *name);
+void mica_name_unpack(char *name);
+
 /* Prefixes under which a folder may hold its text model, in the order to probe; NULL ends. */
 extern const char *const mica_folder_prefixes[];
 

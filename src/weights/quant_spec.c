@@ -1,7 +1,7 @@
 /* quant_spec.c: reads `quantization` or `quantization_config` of config.json.
  *
  * Entries of a module do not inherit from the default: what they leave out is the default of their
- * mode. A packing of another tool is refused by its name.
+ * mode. The packings of other tools are quant_packing.c's.
  */
 #include "weights/quant_spec.h"
 
@@ -28,7 +28,7 @@ bool mica_quant_spec_is_legal(const quant_spec *spec) {
     return bits && (spec->group == 32 || spec->group == 64 || spec->group == 128);
 }
 
-static bool find_mode(const char *name, quant_spec *out) {
+bool mica_quant_mode_find(const char *name, quant_spec *out) {
     for (size_t i = 0; i < N_MODES; i++) {
         if (strcmp(modes[i].name, name) != 0) continue;
         *out = modes[i].defaults;
@@ -44,7 +44,7 @@ static mica_status read_spec(quant_spec *out, const json_value *object, const ch
     const json_value *bits = mica_json_find_set(object, "bits");
     const json_value *group = mica_json_find_set(object, "group_size");
     const char *name = mica_json_string(mode, mode ? "" : "affine");
-    if (!find_mode(name, out))
+    if (!mica_quant_mode_find(name, out))
         return mica_fail(err, MICA_E_UNSUPPORTED,
                          "config.json: %s: unknown quantization mode '%.40s'", module, name);
     out->bits = mica_json_i64(bits, bits ? -1 : out->bits);
@@ -68,18 +68,6 @@ static const json_value *find_map(const json_value *config) {
         if (q) return q;
     }
     return NULL;
-}
-
-/* Maps written for other tools name their method; two of them store what MLX stores. */
-static mica_status read_foreign(quant_map *map, const char *method, mica_error *err) {
-    bool known = !strcmp(method, "mxfp4") || !strcmp(method, "mxfp8");
-    if (!known)
-        return mica_fail(err, MICA_E_UNSUPPORTED,
-                         "config.json: quantization with quant_method '%.60s' is not supported; "
-                         "use an MLX or GGUF conversion of this model",
-                         method);
-    map->has_default = find_mode(method, &map->fallback);
-    return MICA_OK;
 }
 
 /* A member of the map that is no module of its own leaves *is_module false. */
@@ -115,14 +103,17 @@ static mica_status read_overrides(quant_map *map, const json_value *q, mica_aren
     return MICA_OK;
 }
 
-mica_status mica_quant_map_read(quant_map *map, const json_value *config, mica_arena *arena,
-                                mica_error *err) {
+mica_status mica_quant_map_read(quant_map *map, const json_value *config, const json_value *beside,
+                                mica_arena *arena, mica_error *err) {
     const json_value *q = find_map(config);
+    if (mica_json_bool(mica_json_find(config, "quantize_activations"), false))
+        return mica_fail(err, MICA_E_UNSUPPORTED,
+                         "config.json: quantize_activations is not supported");
+    if (!q && beside) return mica_quant_packing_read(map, beside, err);
     if (!q) return MICA_OK;
     if (q->kind != JSON_KIND_OBJECT)
         return mica_fail(err, MICA_E_FORMAT, "config.json: quantization must be an object");
-    const json_value *method = mica_json_find_set(q, "quant_method");
-    if (method) return read_foreign(map, mica_json_string(method, ""), err);
+    if (mica_json_find_set(q, "quant_method")) return mica_quant_packing_read(map, q, err);
     mica_status st = read_spec(&map->fallback, q, "quantization", err);
     if (st) return st;
     map->has_default = true;

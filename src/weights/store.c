@@ -68,6 +68,7 @@ static mica_status add_entry(weight_store *store, const file_tensor *t, const na
     if (!fits)
         return mica_fail(err, MICA_E_LIMIT, "%s: the tensor name '%.80s...' is too long",
                          mica_store_source(store), t->name);
+    if (store->folder) mica_name_unpack(name);
     e->name = mica_arena_strndup(&store->arena, name, strlen(name));
     if (!e->name) return no_memory(store, err);
     mica_status st = mica_name_index_add(&store->names, e->name, strlen(e->name), store->n_entries,
@@ -103,6 +104,7 @@ static mica_status index_tensors(weight_store *store, mica_error *err) {
         weight_form form;
         if (t->is_gguf && mica_gguf_form(t->type, &form) && form.kind != WEIGHT_DENSE)
             store->total_bytes += t->n_bytes;
+        if (store->folder && mica_name_is_packed(t->name)) store->total_bytes += t->n_bytes;
     }
     return MICA_OK;
 }
@@ -149,7 +151,8 @@ mica_status mica_weights_set_quantization(weight_store *store, const json_value 
     if (store->matrices || store->quant.modules.n_slots)
         return mica_fail(err, MICA_E_STATE, "%s: the quantization was set or used already",
                          mica_store_source(store));
-    return mica_quant_map_read(&store->quant, config, &store->arena, err);
+    const json_value *beside = store->folder ? mica_folder_quant_config(store->folder) : NULL;
+    return mica_quant_map_read(&store->quant, config, beside, &store->arena, err);
 }
 
 /* ---- taking ---- */
@@ -215,8 +218,12 @@ static mica_status take_new(weight_store *store, const char *path, weight_entry 
     m->name = mica_arena_strndup(&store->arena, path, strlen(path));
     if (!m->name) return no_memory(store, err);
     m->n_experts = n_experts ? (int64_t)entry->tensor->dim[0] : 1;
-    st = store->file ? mica_store_take_gguf(store, entry, m, &taken->memory, err)
-                     : mica_store_take_folder(store, path, entry, n_in, m, err);
+    if (store->file)
+        st = mica_store_take_gguf(store, entry, m, &taken->memory, err);
+    else if (mica_store_is_packed(store, path, entry))
+        st = mica_store_take_packed(store, path, entry, m, &taken->memory, err);
+    else
+        st = mica_store_take_folder(store, path, entry, n_in, m, err);
     if (st) return st;
     taken->next = store->matrices;
     store->matrices = taken;
@@ -302,6 +309,11 @@ bool mica_weights_has(const weight_store *store, const char *name) {
 int64_t mica_weights_rows(const weight_store *store, const char *path) {
     const weight_entry *entry = mica_store_find(store, path, ".weight");
     if (!entry || entry->tensor->n_dims < 1) return -1;
+    const char *suffix = strrchr(entry->tensor->name, '.');
+    if (suffix && !strcmp(suffix, ".qweight")) { /* its rows are inputs; its scales' columns not */
+        const weight_entry *scales = mica_store_find(store, path, ".scales");
+        return scales && scales->tensor->n_dims == 2 ? (int64_t)scales->tensor->dim[1] : -1;
+    }
     int n_dims = entry->tensor->n_dims;
     return (int64_t)entry->tensor->dim[n_dims < 2 ? 0 : n_dims - 2];
 }

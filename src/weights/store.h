@@ -1,5 +1,5 @@
-/* store.h: the inside of a weight_store, shared by store.c (names, bookkeeping), take_folder.c and
- * take_gguf.c (one matrix from each kind of file).
+/* store.h: the inside of a weight_store, shared by store.c (names, bookkeeping), take_folder.c,
+ * take_packed.c and take_gguf.c (one matrix from each kind of file).
  */
 #ifndef MICA_WEIGHTS_STORE_H
 #define MICA_WEIGHTS_STORE_H
@@ -40,7 +40,7 @@ struct weight_store {
     taken_matrix *matrices;   /* all, to free their memory */
     quant_map quant;
     bool has_warned;
-    uint64_t done_bytes, total_bytes; /* of GGUF blocks re-ordered */
+    uint64_t done_bytes, total_bytes; /* of codes re-ordered */
 };
 
 /* NULL: no such tensor. Of path + suffix, or of a full name. */
@@ -51,6 +51,10 @@ const char *mica_store_source(const weight_store *store); /* folder or file, for
  * *memory is allocated where the file's bytes do not serve. */
 mica_status mica_store_take_folder(weight_store *store, const char *path, weight_entry *entry,
                                    int64_t n_in, weight_matrix *m, mica_error *err);
+/* Is the tensor packed by another tool than MLX, as the config says? */
+bool mica_store_is_packed(const weight_store *store, const char *path, const weight_entry *entry);
+mica_status mica_store_take_packed(weight_store *store, const char *path, weight_entry *entry,
+                                   weight_matrix *m, void **memory, mica_error *err);
 mica_status mica_store_take_gguf(weight_store *store, const weight_entry *entry, weight_matrix *m,
                                  void **memory, mica_error *err);
 

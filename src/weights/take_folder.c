@@ -110,24 +110,39 @@ static mica_status affine_form(const weight_store *store, const file_tensor *sca
     return MICA_OK;
 }
 
-static mica_status table_form(const weight_store *store, const char *path,
-                              const file_tensor *scales, const weight_entry *biases,
+static mica_status table_form(const weight_store *store, const weight_entry *biases,
                               const quant_spec *spec, weight_form *out, mica_error *err) {
     if (biases)
         return mica_fail(err, MICA_E_FORMAT,
                          "%s: %s stands beside 8-bit float scales, which have "
                          "no biases",
                          mica_store_source(store), biases->tensor->name);
-    const weight_entry *global = mica_store_find(store, path, ".global_scale");
-    if (global)
-        return mica_fail(err, MICA_E_UNSUPPORTED, "%s: %s: global scales are not supported",
-                         mica_store_source(store), global->tensor->name);
-    (void)scales;
     *out = (weight_form){.kind = WEIGHT_TABLE,
                          .bits = (uint8_t)spec->bits,
                          .group = (uint16_t)spec->group,
                          .scale = spec->mode == QUANT_NVFP4 ? SCALE_E4M3 : SCALE_E8M0,
                          .table = spec->mode == QUANT_MXFP8 ? TABLE_E4M3 : TABLE_E2M1};
+    return MICA_OK;
+}
+
+/* nvfp4 may hold one f32 g for each expert: its scales are then S * (g / 2688). */
+static mica_status take_globals(weight_store *store, const char *path, const quant_spec *spec,
+                                weight_matrix *m, mica_error *err) {
+    weight_entry *entry = mica_store_find(store, path, ".global_scale");
+    if (!entry) return MICA_OK;
+    const file_tensor *t = entry->tensor;
+    size_t n = (size_t)m->n_experts;
+    if (spec->mode != QUANT_NVFP4 || t->dtype != MICA_F32 || t->n_bytes != 4 * n)
+        return mica_fail(err, MICA_E_FORMAT,
+                         "%s: %s must hold one f32 for each of %zu matrices in mode nvfp4",
+                         mica_store_source(store), t->name, n);
+    float *globals = mica_arena_calloc(&store->arena, n, sizeof(*globals));
+    if (!globals)
+        return mica_fail(err, MICA_E_NOMEM, "%s: out of memory", mica_store_source(store));
+    for (size_t i = 0; i < n; i++)
+        globals[i] = mica_load_f(t->data, MICA_F32, i) / 2688.0f;
+    entry->is_used = true;
+    m->globals = globals;
     return MICA_OK;
 }
 
@@ -144,7 +159,7 @@ static mica_status take_quantized(weight_store *store, const char *path, const f
     mica_status st = choose_spec(store, path, w, s, n_in, &spec, err);
     if (st) return st;
     st = spec.mode == QUANT_AFFINE ? affine_form(store, s, biases, &spec, &m->form, err)
-                                   : table_form(store, path, s, biases, &spec, &m->form, err);
+                                   : table_form(store, biases, &spec, &m->form, err);
     if (st) return st;
     m->n_in = (int64_t)(n_cols_of(s) * (uint64_t)spec.group);
     m->row_bytes = (size_t)n_cols_of(w) * 4;
@@ -153,7 +168,7 @@ static mica_status take_quantized(weight_store *store, const char *path, const f
     m->biases = biases ? biases->tensor->data : NULL;
     scales->is_used = true;
     if (biases) biases->is_used = true;
-    return MICA_OK;
+    return take_globals(store, path, &spec, m, err);
 }
 
 mica_status mica_store_take_folder(weight_store *store, const char *path, weight_entry *entry,

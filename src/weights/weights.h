@@ -67,6 +67,7 @@ typedef struct weight_matrix {
     /* Experts that lie apart: [n_experts] plain matrices of one form, and the pointers above are
      * those of the first; NULL: they lie one behind another. */
     const struct weight_matrix *parts;
+    const float *globals; /* [n_experts] factors of e4m3 scales; NULL: none */
 } weight_matrix;
 
 /* A dense float vector or small tensor (norms, biases). */

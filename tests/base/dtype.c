@@ -120,9 +120,10 @@ static void minifloats(void **state) {
 
 static void table(void **state) {
     (void)state;
-    static const char *const names[] = {"BOOL", "U8",  "U16", "U32", "U64", "I8",   "I16",
-                                        "I32",  "I64", "F16", "F32", "F64", "BF16", "F8_E4M3"};
-    static const size_t sizes[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 2, 1};
+    static const char *const names[] = {"BOOL", "U8",  "U16",  "U32",     "U64",
+                                        "I8",   "I16", "I32",  "I64",     "F16",
+                                        "F32",  "F64", "BF16", "F8_E4M3", "F8_E8M0"};
+    static const size_t sizes[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 2, 1, 1};
     for (unsigned i = 0; i < MICA_N_DTYPES; i++) {
         mica_dtype t = MICA_N_DTYPES;
         assert_true(mica_dtype_find(names[i], strlen(names[i]), &t));

@@ -51,6 +51,19 @@ static const weight_form others[] = {
     {.kind = WEIGHT_TABLE, .bits = 4, .group = 32, .scale = SCALE_E8M0, .table = TABLE_E2M1},
     {.kind = WEIGHT_TABLE, .bits = 4, .group = 16, .scale = SCALE_E4M3, .table = TABLE_E2M1},
     {.kind = WEIGHT_TABLE, .bits = 8, .group = 32, .scale = SCALE_E8M0, .table = TABLE_E4M3},
+    {.kind = WEIGHT_TABLE, .bits = 8, .group = 128, .scale = SCALE_F32, .table = TABLE_E4M3},
+    {.kind = WEIGHT_AFFINE,
+     .bits = 4,
+     .group = 128,
+     .scale = SCALE_BF16,
+     .bias = BIAS_ZERO,
+     .zero = 8},
+    {.kind = WEIGHT_AFFINE,
+     .bits = 8,
+     .group = 64,
+     .scale = SCALE_F32,
+     .bias = BIAS_ZERO,
+     .zero = 128},
     {.kind = WEIGHT_TABLE, .bits = 4, .group = 32, .scale = SCALE_F16, .table = TABLE_IQ4NL},
     {.kind = WEIGHT_TABLE,
      .bits = 4,
@@ -145,6 +158,16 @@ static size_t scale_row_bytes(const weight_form *f, int64_t n_groups) {
     }
 }
 
+/* Half of the matrices with e4m3 scales have a factor for each expert. */
+static void make_globals(check_case *c, weight_matrix *m, int64_t n_rows) {
+    if (m->form.scale != SCALE_E4M3 || check_below(&c->rng, 2)) return;
+    int64_t n = n_rows / m->n_out;
+    uint8_t *globals = check_memory(c, 4 * (size_t)n);
+    for (int64_t e = 0; e < n; e++)
+        mica_store_f(globals, MICA_F32, (size_t)e, (float)check_uniform(&c->rng));
+    m->globals = (const float *)(const void *)globals;
+}
+
 static void make_quantized(check_case *c, weight_matrix *m, int64_t n_rows) {
     const weight_form *f = &m->form;
     int64_t n_groups = m->n_in / f->group;
@@ -159,6 +182,7 @@ static void make_quantized(check_case *c, weight_matrix *m, int64_t n_rows) {
     m->scales = scale_bytes(c, f->scale, n_groups * n_rows, n_scales);
     if (f->bias == BIAS_GROUP || f->bias == BIAS_TWO_LEVEL)
         m->biases = scale_bytes(c, f->scale, n_groups * n_rows, n_scales);
+    make_globals(c, m, n_rows);
     if (f->scale != SCALE_TWO_LEVEL) return;
     int64_t n_supers = m->n_in / WEIGHT_SUPER * n_rows;
     m->supers = scale_bytes(c, SCALE_F16, n_supers, 2 * (size_t)n_supers);

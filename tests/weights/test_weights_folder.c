@@ -137,7 +137,7 @@ static const folder_case folder_cases[] = {
      "m", 64, MICA_E_FORMAT, "m.biases", 0},
     {MAP("\"mode\":\"mxfp4\""),
      FP_MODULE("m", "U8") "," TENSOR("m.global_scale", "F32", "[1]", 68, 72), "m", 64,
-     MICA_E_UNSUPPORTED, "global", 0},
+     MICA_E_FORMAT, "m.global_scale", 0},
     /* maps that must be refused */
     {MAP("\"mode\":\"mystery\""), MODULE("m"), "m", 64, MICA_E_UNSUPPORTED, "'mystery'", 0},
     {MAP("\"bits\":7,\"group_size\":32"), MODULE("m"), "m", 64, MICA_E_UNSUPPORTED, "7 bits", 0},
@@ -148,8 +148,8 @@ static const folder_case folder_cases[] = {
     {MAP("\"quantize_activations\":true"), MODULE("m"), "m", 64, MICA_E_UNSUPPORTED,
      "quantize_activations", 0},
     {MAP("\"x\":{\"mode\":\"q\"}"), MODULE("m"), "m", 64, MICA_E_UNSUPPORTED, "'q'", 0},
-    {"{\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4}}", MODULE("m"), "m", 64,
-     MICA_E_UNSUPPORTED, "'gptq'", 0},
+    {"{\"quantize_activations\":true}", MODULE("m"), "m", 64, MICA_E_UNSUPPORTED,
+     "quantize_activations", 0},
     {"{\"quantization\":[]}", MODULE("m"), "m", 64, MICA_E_FORMAT, "object", 0},
     /* tensors that do not belong together */
     {MAP("\"bits\":4,\"group_size\":32"), FP_MODULE("m", "I8"), "m", 64, MICA_E_UNSUPPORTED, "i8",

@@ -156,6 +156,8 @@ static inline void expand_scales(const row_source *s, int64_t row, float *to_sca
         expand_two_level(s, row, scales, m->supers, (float)f->sub_zero, 1.0f, to_scales);
     else
         expand_stored(f->scale, scales, s->n_groups, to_scales);
+    for (int64_t g = 0; m->globals && g < s->n_groups; g++)
+        to_scales[g] *= m->globals[row / m->n_out];
     if (f->bias == BIAS_GROUP) expand_stored(f->scale, biases, s->n_groups, to_biases);
     if (f->bias == BIAS_TWO_LEVEL)
         expand_two_level(s, row, biases, m->super_biases, 0.0f, -1.0f, to_biases);
