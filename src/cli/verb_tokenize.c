@@ -98,15 +98,37 @@ static mica_status encode(const tokenize_args *a, const char *text, size_t n, to
     return mica_tokenizer_encode(a->tokenizer, text, n, options, ids, err);
 }
 
+/* A line is a string, or a list of bytes: text of any bytes. *bytes is the caller's to free. */
+static mica_status line_text(const char *where, const json_value *line, char **bytes,
+                             const char **text, mica_error *err) {
+    *bytes = NULL;
+    *text = line->kind == JSON_KIND_STRING ? line->string : NULL;
+    if (*text) return MICA_OK;
+    if (line->kind != JSON_KIND_ARRAY) {
+        return mica_fail(err, MICA_E_INVALID,
+                         "%s: each line must be a JSON string or an array of byte values", where);
+    }
+    *text = *bytes = mica_malloc(line->n + 1);
+    if (!*bytes) return mica_fail(err, MICA_E_NOMEM, "out of memory for a line of bytes");
+    for (size_t i = 0; i < line->n; i++) {
+        int64_t byte = mica_json_i64(line->items[i], -1);
+        if (byte < 0 || byte > 255)
+            return mica_fail(err, MICA_E_INVALID, "%s: item %zu is no byte value", where, i);
+        (*bytes)[i] = (char)byte;
+    }
+    return MICA_OK;
+}
+
 static mica_status tokenize_line(void *user, const char *where, const json_value *line,
                                  mica_error *err) {
     const tokenize_args *a = user;
-    if (line->kind != JSON_KIND_STRING)
-        return mica_fail(err, MICA_E_INVALID, "%s: each line must be a JSON string", where);
+    char *bytes;
+    const char *text;
     token_list ids = {0};
     json_writer w;
     mica_json_writer_init(&w, false);
-    mica_status st = encode(a, line->string, line->n, &ids, err);
+    mica_status st = line_text(where, line, &bytes, &text, err);
+    if (!st) st = encode(a, text, line->n, &ids, err);
     if (!st) {
         if (a->pieces) write_tokens(&w, a->tokenizer, &ids, true);
         if (!a->pieces) write_ids(&w, &ids);
@@ -114,6 +136,7 @@ static mica_status tokenize_line(void *user, const char *where, const json_value
     }
     mica_json_writer_deinit(&w);
     mica_free(ids.ids);
+    mica_free(bytes);
     return st;
 }
 
@@ -166,8 +189,8 @@ int mica_verb_tokenize(int argc, char **argv) {
         {"no-special", 0, ARG_FLAG, &a.no_special, NULL, "add no BOS, EOS or the like", 0, 0},
         {"plain", 0, ARG_FLAG, &a.plain, NULL, "spellings of special tokens are plain text", 0, 0},
         {"json", 0, ARG_FLAG, &a.json, NULL, "print {\"ids\": [...]}", 0, 0},
-        {"jsonl", 0, ARG_FLAG, &a.jsonl, NULL, "a JSON string a line in, an array a line out", 0,
-         0},
+        {"jsonl", 0, ARG_FLAG, &a.jsonl, NULL,
+         "a JSON string, or an array of bytes, a line in; an array a line out", 0, 0},
         {"pieces", 0, ARG_FLAG, &a.pieces, NULL, "print each id with its piece", 0, 0},
     };
     const arg_verb verb = {

@@ -33,6 +33,7 @@ with tempfile.TemporaryDirectory() as folder:
     check(folder, ["tokenize", "ab b\u00e9", "--pieces"], lines)
     check(folder, ["tokenize", "ab b\u00e9", "--pieces", "--json"], both)
     check(folder, ["tokenize", "--pieces", "--jsonl"], both + '{"ids":[],"pieces":[]}\n', b'"ab b\\u00e9"\n""\n')
+    check(folder, ["tokenize", "--jsonl"], "[2,3,1,4,5]\n[4]\n[]\n", b"[97, 98, 32, 98, 195, 169]\n[195]\n[]\n")
     check(folder, ["tokenize", "ab", "--json"], '{"ids":[2]}\n')
     steps = [(2, "ab", "ab"), (4, "\u00c3", ""), (5, "\u00a9", "\u00e9"), (9, None, ""), (4, "\u00c3", "")]
     rows = [json.dumps({"id": i, "piece": p, "text": t}, ensure_ascii=False, separators=(",", ":")) for i, p, t in steps]
