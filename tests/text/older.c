@@ -1,9 +1,10 @@
-/* older.c: folders without tokenizer.json: vocab.json with merges.txt, lists of ranks, and which of
- * several files counts.
+/* older.c: folders without tokenizer.json: vocab.json with merges.txt, lists of ranks, tekken.json,
+ * vocab.txt.
  */
 #include "cmocka_base.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -155,11 +156,102 @@ static void test_ranks_in_model(void **state) {
     mica_tokenizer_free(t);
 }
 
+/* A list of Llama 3's length. */
+static void test_specials(void **state) {
+    (void)state;
+    static char ranks[128000 * 16];
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t n = 0;
+    for (unsigned i = 0; i < 128000; i++) { /* three bytes each, all different */
+        n += (size_t)sprintf(ranks + n, "%c%c%c%c %u\n", letters[i >> 18], letters[i >> 12 & 63],
+                             letters[i >> 6 & 63], letters[i & 63], i);
+    }
+    write_file("tokenizer.model", ranks);
+    must_fail(MICA_E_UNSUPPORTED, "does not say how text is cut");
+    write_file("config.json", "{\"model_type\":\"llama\"}");
+    tokenizer *t = must_open();
+    check(t, "<|begin_of_text|><|end_of_text|><|eot_id|>", false, 3, 128000, 128001, 128009);
+    check(t, "<|reserved_special_token_1|><|reserved_special_token_2|>", false, 2, 128003, 128012);
+    check(t, "<|reserved_special_token_245|>", true, 2, 128000, 128255);
+    assert_int_equal(mica_tokenizer_vocab_size(t), 128256);
+    assert_int_equal(mica_tokenizer_bos(t), 128000);
+    size_t n_ends;
+    mica_tokenizer_end_ids(t, &n_ends);
+    assert_int_equal(n_ends, 3);
+    mica_tokenizer_free(t);
+    /* Tokens of a config count, and then only those. */
+    write_file("tokenizer_config.json",
+               "{\"added_tokens_decoder\":{\"128000\":{\"content\":\"<e>\",\"special\":true}}}");
+    t = must_open();
+    check(t, "<e>", false, 1, 128000);
+    assert_int_equal(mica_tokenizer_vocab_size(t), 128001);
+    mica_tokenizer_free(t);
+}
+
+/* "a" to "ab" are ranks 0 to 2, " " is 3; one rank more than counts. */
+#define TEKKEN_VOCAB                                                               \
+    "[{\"rank\":0,\"token_bytes\":\"YQ==\",\"token_str\":\"a\"},"                  \
+    "{\"rank\":1,\"token_str\":null,\"token_bytes\":\"Yg==\"},"                    \
+    "{\"token_bytes\":\"YWI=\",\"rank\":2},{\"rank\":3,\"token_bytes\":\"IA==\"}," \
+    "{\"rank\":4,\"token_bytes\":\"YmI=\"}]"
+#define TEKKEN(n_special, size)                                                                \
+    "{\"vocab\":" TEKKEN_VOCAB ",\"config\":{\"pattern\":\"\\\\s|\\\\S+\",\"version\":\"v3\"," \
+    "\"default_num_special_tokens\":" n_special ",\"default_vocab_size\":" size "}"
+
+static void test_tekken(void **state) {
+    (void)state;
+    write_file("tekken.json", TEKKEN("22", "26") "}");
+    tokenizer *t = must_open();
+    check(t, "ab bba", true, 6, 1, 24, 25, 23, 23, 22);
+    check(t, "ab<s>a[INST]<SPECIAL_21>", false, 5, 24, 1, 22, 3, 21);
+    check(t, "ab ba", false, 4, 24, 25, 23, 22);
+    assert_int_equal(mica_tokenizer_eos(t), 2);
+    mica_tokenizer_free(t);
+    write_file("tekken.json",
+               TEKKEN("3", "7") ",\"special_tokens\":[{\"rank\":1,\"token_str\":\"<s>"
+                                "\"},{\"rank\":2,\"token_str\":\"[X]\","
+                                "\"is_control\":false}]}");
+    t = must_open();
+    check(t, "a<SPECIAL_0>[X]", true, 4, 1, 3, 0, 2);
+    assert_false(mica_tokenizer_is_special(t, 2));
+    assert_int_equal(mica_tokenizer_eos(t), -1);
+    mica_tokenizer_free(t);
+    write_file("tekken.json", TEKKEN("3", "7") "}");
+    must_fail(MICA_E_FORMAT, "default_num_special_tokens");
+    write_file("tekken.json", TEKKEN("22", "22") "}");
+    must_fail(MICA_E_FORMAT, "default_vocab_size");
+    write_file("tekken.json", "{\"vocab\":[1],\"config\":{\"pattern\":\"a\",\"default_num_special_"
+                              "tokens\":20,\"default_vocab_size\":30}}");
+    must_fail(MICA_E_FORMAT, "no objects");
+}
+
+static void test_words(void **state) {
+    (void)state;
+    write_file("vocab.txt", "[PAD]\r\n[UNK]\n[CLS]\n[SEP]\nab\n##c\n\xC3\xA9\ne\nA\n,");
+    must_fail(MICA_E_UNSUPPORTED, "vocab.txt");
+    write_file("config.json", "{\"model_type\":\"bert\"}");
+    tokenizer *t = must_open();
+    check(t, "ABc, \xC3\xA9<x[SEP]", true, 9, 2, 4, 5, 9, 7, 1, 1, 3, 3);
+    mica_tokenizer_free(t);
+    write_file("tokenizer_config.json",
+               "{\"tokenizer_class\":\"BertTokenizer\",\"do_lower_case\":false,"
+               "\"cls_token\":\"ab\",\"sep_token\":{\"content\":\"e\"}}");
+    t = must_open();
+    check(t, "A \xC3\xA9<", true, 5, 4, 8, 6, 1, 7);
+    mica_tokenizer_free(t);
+    write_file("tokenizer_config.json", "{\"tokenizer_class\":\"BertJapaneseTokenizer\"}");
+    must_fail(MICA_E_UNSUPPORTED, "BertJapaneseTokenizer");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_merges, begin, end),
         cmocka_unit_test_setup_teardown(test_merges_of_kinds, begin, end),
         cmocka_unit_test_setup_teardown(test_ranks, begin, end),
-        cmocka_unit_test_setup_teardown(test_ranks_in_model, begin, end)};
+        cmocka_unit_test_setup_teardown(test_ranks_in_model, begin, end),
+        cmocka_unit_test_setup_teardown(test_specials, begin, end),
+        cmocka_unit_test_setup_teardown(test_tekken, begin, end),
+        cmocka_unit_test_setup_teardown(test_words, begin, end)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@ void mica_bpe_deinit(bpe_model *m) {
     mica_free(m->merges);
     mica_free(m->slots);
     mica_free(m->char_ids);
+    mica_word_memo_deinit(&m->memo);
     *m = (bpe_model){0};
 }
 
@@ -79,7 +80,9 @@ mica_status mica_bpe_finish(bpe_model *m, const vocab *v, mica_error *err) {
         m->char_ids[c] = find_char(v, c);
     }
     mica_vocab_byte_ids(v, m->byte_ids);
-    return MICA_OK;
+    bool has_ends = m->prefix[0] || m->suffix[0]; /* a cut would decorate other characters */
+    bool is_whole = m->ignore_merges;             /* words that are tokens are never merged */
+    return has_ends || is_whole ? MICA_OK : mica_word_memo_init(&m->memo, v, err);
 }
 
 static bool find_merge(const void *user, const merge_symbol *left, const merge_symbol *right,
@@ -124,7 +127,9 @@ static mica_status put_unknown(symbol_builder *b, const char *text, uint32_t beg
         }
         return st;
     }
-    if (!m->unk_text) return MICA_OK; /* nothing stands for it */
+    if (!m->unk_text) { /* nothing stands for it */
+        return m->keeps_gaps ? mica_merge_push(b->scratch, begin, n, -1, err) : MICA_OK;
+    }
     if (m->unk_id < 0) {
         return mica_fail(err, MICA_E_FORMAT,
                          "the text needs the unknown token \"%s\", which is not in the vocabulary",
@@ -214,6 +219,35 @@ static int32_t find_whole(const bpe_model *m, const vocab *v, const char *text, 
     return vocab_has_token(v, id) ? id : -1;
 }
 
+static mica_status put_symbols(const bpe_model *m, const vocab *v, const merge_scratch *scratch,
+                               token_list *out, mica_error *err) {
+    mica_status st = MICA_OK;
+    for (int32_t i = scratch->n_symbols ? 0 : -1; i >= 0 && !st; i = scratch->symbols[i].next) {
+        int32_t id = scratch->symbols[i].id;
+        if (id < 0) continue;
+        bool is_hidden = m->has_hidden && vocab_kind(v, id) == TOKEN_HIDDEN;
+        st = is_hidden ? put_hidden(v, id, out, err) : mica_token_list_push(out, id, err);
+    }
+    return st;
+}
+
+static mica_status encode_word(const bpe_model *m, const vocab *v, merge_scratch *scratch,
+                               const char *text, size_t n, token_list *out, mica_error *err) {
+    word_state state = WORD_IS_MORE;
+    int32_t id = mica_word_memo_find(&m->memo, v, text, n, &state);
+    if (state == WORD_IS_TOKEN) return mica_token_list_push(out, id, err);
+    symbol_builder b = {.model = m, .vocab = v, .scratch = scratch};
+    mica_status st = build_symbols(&b, text, n, err);
+    if (!st && scratch->n_symbols > 1) st = mica_merge_run(scratch, find_merge, m, err);
+    size_t n_before = out->n;
+    if (!st) st = put_symbols(m, v, scratch, out, err);
+    if (!st && state == WORD_NEW) {
+        bool is_token = out->n == n_before + 1 && out->ids[n_before] == id;
+        mica_word_memo_note(&m->memo, id, is_token ? WORD_IS_TOKEN : WORD_IS_MORE);
+    }
+    return st;
+}
+
 mica_status mica_bpe_encode(const bpe_model *m, const vocab *v, merge_scratch *scratch,
                             const char *text, size_t n, token_list *out, mica_error *err) {
     if (n > INT32_MAX) {
@@ -221,13 +255,10 @@ mica_status mica_bpe_encode(const bpe_model *m, const vocab *v, merge_scratch *s
     }
     int32_t whole = find_whole(m, v, text, n);
     if (whole >= 0) return mica_token_list_push(out, whole, err);
-    symbol_builder b = {.model = m, .vocab = v, .scratch = scratch};
-    mica_status st = build_symbols(&b, text, n, err);
-    if (!st && scratch->n_symbols > 1) st = mica_merge_run(scratch, find_merge, m, err);
-    for (int32_t i = scratch->n_symbols ? 0 : -1; i >= 0 && !st; i = scratch->symbols[i].next) {
-        int32_t id = scratch->symbols[i].id;
-        bool is_hidden = m->has_hidden && vocab_kind(v, id) == TOKEN_HIDDEN;
-        st = is_hidden ? put_hidden(v, id, out, err) : mica_token_list_push(out, id, err);
+    mica_status st = MICA_OK;
+    for (size_t begin = 0, n_word; begin < n && !st; begin += n_word) {
+        n_word = mica_word_memo_cut(&m->memo, text + begin, n - begin);
+        st = encode_word(m, v, scratch, text + begin, n_word, out, err);
     }
     return st;
 }

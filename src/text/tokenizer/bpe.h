@@ -8,6 +8,7 @@
 #include "text/tokenizer.h"
 #include "text/tokenizer/merge_loop.h"
 #include "text/tokenizer/vocab.h"
+#include "text/tokenizer/word_memo.h"
 
 #define BPE_N_CHAR_IDS 0x400
 
@@ -32,7 +33,9 @@ typedef struct bpe_model {
     bool ignore_merges;   /* a piece that is a token stays whole */
     bool newlines_whole;  /* the same for pieces of line ends only */
     bool later_rank_wins; /* of a repeated pair */
-    bool has_hidden;      /* some merges make no token: such a symbol falls apart into characters */
+    bool keeps_gaps;      /* what is left out stays between its neighbours: they do not merge */
+    word_memo memo;
+    bool has_hidden; /* some merges make no token: such a symbol falls apart into characters */
 } bpe_model;
 
 void mica_bpe_deinit(bpe_model *m);

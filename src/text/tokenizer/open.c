@@ -104,17 +104,6 @@ static mica_status open_file(tokenizer **out, const char *path, mica_error *err)
 }
 
 static mica_status refuse(const char *folder, size_t n_ggufs, mica_error *err) {
-    static const char *const others[] = {"vocab.txt"};
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        char *path;
-        mica_status st = find_file(folder, others[i], &path, err);
-        if (st) return st;
-        if (!path) continue;
-        mica_free(path);
-        return mica_fail(err, MICA_E_UNSUPPORTED,
-                         "%s: has %s but no tokenizer.json, which is the format that is read",
-                         folder, others[i]);
-    }
     if (n_ggufs > 1) {
         return mica_fail(err, MICA_E_INVALID,
                          "%s: no tokenizer.json and %zu GGUF files: name one of them", folder,

@@ -1,72 +1,54 @@
 /* open_older.c: folders without tokenizer.json.
  *
  * tokenizer.model is SentencePiece's or, as some models ship it, a list of "base64 rank" lines;
- * such lists also come as *.tiktoken. vocab.json and merges.txt are GPT-2's. What these files do
- * not say, the pattern that cuts the text, follows from the kind that the config names: an unknown
- * kind is an error, not a guess.
+ * such lists also come as *.tiktoken. tekken.json is Mistral's, vocab.txt BERT's, vocab.json and
+ * merges.txt are GPT-2's. What these files do not say, as the pattern that cuts the text, follows
+ * from the kind that the config names: an unknown kind is an error, not a guess.
  */
-#include "text/tokenizer/byte_alphabet.h"
-#include "text/tokenizer/impl.h"
+#include "text/tokenizer/older.h"
 
 #define MAX_CONFIG_BYTES (64u << 20)
-#define MAX_VOCAB_BYTES (256u << 20)
 
-/* The kinds of byte-level vocabularies by what a config calls them. */
-typedef struct older_kind {
-    const char *name; /* of tokenizer_class without "Fast", or model_type */
-    const char *pre;  /* of a GGUF pre-tokenizer with the same pattern */
-    bool is_nfc;
-    bool has_ends; /* a text is put between bos and eos */
-} older_kind;
-
+/* clang-format off */
 static const older_kind kinds[] = {
-    {"GPT2Tokenizer", "gpt-2", false, false},
-    {"RobertaTokenizer", "gpt-2", false, true},
-    {"BartTokenizer", "gpt-2", false, true},
-    {"CodeGenTokenizer", "gpt-2", false, false},
-    {"WhisperTokenizer", "gpt-2", false, false},
-    {"LongformerTokenizer", "gpt-2", false, true},
-    {"Qwen2Tokenizer", "qwen2", true, false},
-    {"QWenTokenizer", "qwen2", true, false},
-    {"TikTokenTokenizer", "kimi-k2", false, false},
-    {"gpt2", "gpt-2", false, false},
-    {"roberta", "gpt-2", false, true},
-    {"opt", "gpt-2", false, false},
-    {"gpt_neox", "gpt-2", false, false},
-    {"qwen", "qwen2", true, false},
-    {"qwen2", "qwen2", true, false},
-    {"qwen3", "qwen2", true, false},
-    {"llama", "llama-bpe", false, false},
-    {"llama4_text", "llama4", false, false},
-    {"kimi_k2", "kimi-k2", false, false},
+    {"GPT2Tokenizer", "gpt-2", RANKS_GPT2, false, false, false},
+    {"RobertaTokenizer", "gpt-2", RANKS_OTHER, false, true, true},
+    {"BartTokenizer", "gpt-2", RANKS_OTHER, false, true, true},
+    {"CodeGenTokenizer", "gpt-2", RANKS_GPT2, false, false, false},
+    {"WhisperTokenizer", "gpt-2", RANKS_OTHER, false, false, false},
+    {"LongformerTokenizer", "gpt-2", RANKS_OTHER, false, true, true},
+    {"Qwen2Tokenizer", "qwen2", RANKS_QWEN, true, false, false},
+    {"QWenTokenizer", "qwen2", RANKS_QWEN, true, false, false},
+    {"TikTokenTokenizer", "kimi-k2", RANKS_OTHER, false, false, false},
+    {"gpt2", "gpt-2", RANKS_GPT2, false, false, false},
+    {"roberta", "gpt-2", RANKS_OTHER, false, true, true},
+    {"opt", "gpt-2", RANKS_OTHER, false, false, false},
+    {"gpt_neox", "gpt-2", RANKS_OTHER, false, false, false},
+    {"qwen", "qwen2", RANKS_QWEN, true, false, false},
+    {"qwen2", "qwen2", RANKS_QWEN, true, false, false},
+    {"qwen3", "qwen2", RANKS_QWEN, true, false, false},
+    {"llama", "llama-bpe", RANKS_LLAMA3, false, true, false},
+    {"llama4_text", "llama4", RANKS_LLAMA4, false, true, false},
+    {"kimi_k2", "kimi-k2", RANKS_OTHER, false, false, false},
 };
 
 /* tiktoken's own files. */
 static const older_kind files[] = {
-    {"r50k_base.tiktoken", "gpt-2", false, false},
-    {"p50k_base.tiktoken", "gpt-2", false, false},
-    {"gpt2.tiktoken", "gpt-2", false, false},
-    {"cl100k_base.tiktoken", "dbrx", false, false},
-    {"o200k_base.tiktoken", "gpt-4o", false, false},
-    {"o200k_harmony.tiktoken", "gpt-4o", false, false},
-    {"qwen.tiktoken", "qwen2", true, false},
+    {"r50k_base.tiktoken", "gpt-2", RANKS_GPT2, false, false, false},
+    {"p50k_base.tiktoken", "gpt-2", RANKS_GPT2, false, false, false},
+    {"gpt2.tiktoken", "gpt-2", RANKS_GPT2, false, false, false},
+    {"cl100k_base.tiktoken", "dbrx", RANKS_CL100K, false, false, false},
+    {"o200k_base.tiktoken", "gpt-4o", RANKS_O200K, false, false, false},
+    {"o200k_harmony.tiktoken", "gpt-4o", RANKS_OTHER, false, false, false},
+    {"qwen.tiktoken", "qwen2", RANKS_QWEN, true, false, false},
 };
-
-typedef struct older_load {
-    const char *folder;
-    char *config; /* of the tokenizer; NULL: none */
-    size_t n_config;
-    mica_arena arena;
-    json_value *settings; /* its tree; NULL */
-    char model_type[64];
-} older_load;
+/* clang-format on */
 
 static void load_deinit(older_load *load) {
     mica_free(load->config);
     mica_arena_deinit(&load->arena);
 }
 
-/* A file of the folder with a NUL behind it, or NULL in *data if there is none. */
 static mica_status read_file(const older_load *load, const char *name, size_t max_bytes,
                              char **data, size_t *n, mica_error *err) {
     char *path = mica_path_join(load->folder, name);
@@ -77,6 +59,11 @@ static mica_status read_file(const older_load *load, const char *name, size_t ma
         mica_path_exists(path) ? mica_file_read(data, n, path, max_bytes, err) : MICA_OK;
     mica_free(path);
     return st;
+}
+
+mica_status mica_older_read_file(const older_load *load, const char *name, char **data, size_t *n,
+                                 mica_error *err) {
+    return read_file(load, name, OLDER_MAX_VOCAB_BYTES, data, n, err);
 }
 
 static mica_status read_configs(older_load *load, mica_error *err) {
@@ -110,31 +97,31 @@ static const older_kind *find_in(const older_kind *list, size_t n_list, const ch
 
 #define FIND(list, name, n) find_in(list, sizeof(list) / sizeof((list)[0]), name, n)
 
-/* By the file's own name, else by the class, else by the model's type. */
-static mica_status find_kind(const older_load *load, const char *file, const older_kind **out,
-                             mica_error *err) {
+const older_kind *mica_older_find_kind(const older_load *load, const char *file) {
     const char *class = mica_json_string(mica_json_find(load->settings, "tokenizer_class"), "");
     size_t n = strlen(class);
     if (n > 4 && strcmp(class + n - 4, "Fast") == 0) n -= 4;
-    *out = FIND(files, file, strlen(file));
-    if (!*out) *out = FIND(kinds, class, n);
-    if (!*out) *out = FIND(kinds, load->model_type, strlen(load->model_type));
-    if (*out) return MICA_OK;
+    const older_kind *kind = FIND(files, file, strlen(file));
+    if (!kind) kind = FIND(kinds, class, n);
+    return kind ? kind : FIND(kinds, load->model_type, strlen(load->model_type));
+}
+
+mica_status mica_older_refuse(const older_load *load, const char *file, mica_error *err) {
+    const char *class = mica_json_string(mica_json_find(load->settings, "tokenizer_class"), "");
     return mica_fail(err, MICA_E_UNSUPPORTED,
                      "%s: %s does not say how text is cut, and neither tokenizer_class \"%s\" nor "
                      "model_type \"%s\" is a known kind; a tokenizer.json would say it",
                      load->folder, file, class, load->model_type);
 }
 
-/* The steps in front of the model, and what stands around a text. */
-static mica_status finish_byte_level(tokenizer *t, const older_load *load, const older_kind *kind,
-                                     mica_error *err) {
+mica_status mica_older_finish_bytes(tokenizer *t, const older_load *load, const older_kind *kind,
+                                    mica_error *err) {
     step_loader l = mica_tokenizer_loader(t);
     gguf_pre flags;
     pre_tokenizer space = {.kind = PRE_PREFIX_SPACE}, bytes = {.kind = PRE_BYTES};
     bool has_space = mica_json_bool(mica_json_find_set(load->settings, "add_prefix_space"), false);
-    bool bos = mica_json_bool(mica_json_find_set(load->settings, "add_bos_token"), kind->has_ends);
-    bool eos = mica_json_bool(mica_json_find_set(load->settings, "add_eos_token"), kind->has_ends);
+    bool bos = mica_json_bool(mica_json_find_set(load->settings, "add_bos_token"), kind->adds_bos);
+    bool eos = mica_json_bool(mica_json_find_set(load->settings, "add_eos_token"), kind->adds_eos);
     mica_status st = MICA_OK;
     if (has_space) st = mica_pre_tokenizer_append(&t->pre_tokenizers, space, &l, err);
     if (!st) st = mica_gguf_pre_apply(t, kind->pre, strlen(kind->pre), &flags, err);
@@ -195,11 +182,11 @@ static mica_status open_merges(tokenizer **out, const older_load *load, const ch
                                size_t n_vocab, mica_error *err) {
     char *merges = NULL;
     size_t n_merges = 0;
-    const older_kind *kind = NULL;
+    const older_kind *kind = mica_older_find_kind(load, "vocab.json");
     text_buffer json = {0};
     tokenizer *t = NULL;
-    mica_status st = find_kind(load, "vocab.json", &kind, err);
-    if (!st) st = read_file(load, "merges.txt", MAX_VOCAB_BYTES, &merges, &n_merges, err);
+    mica_status st = kind ? MICA_OK : mica_older_refuse(load, "vocab.json", err);
+    if (!st) st = mica_older_read_file(load, "merges.txt", &merges, &n_merges, err);
     if (!st && !merges) {
         st = mica_fail(err, MICA_E_NOT_FOUND, "%s: vocab.json without merges.txt", load->folder);
     }
@@ -209,105 +196,9 @@ static mica_status open_merges(tokenizer **out, const older_load *load, const ch
         st = mica_tokenizer_parse(&t, json.data, json.n, load->config, load->n_config, load->folder,
                                   err);
     }
-    if (!st) st = finish_byte_level(t, load, kind, err);
+    if (!st) st = mica_older_finish_bytes(t, load, kind, err);
     mica_text_buffer_deinit(&json);
     if (st) {
-        mica_tokenizer_free(t);
-        return st;
-    }
-    *out = t;
-    return MICA_OK;
-}
-
-/* ---- "base64 rank" lines ---- */
-
-/* The number behind the space of a line text[0..n), whose base64 is *n_base64 long. */
-static bool split_line(const char *text, size_t n, size_t *n_base64, uint64_t *rank) {
-    const char *space = memchr(text, ' ', n);
-    if (!space || space == text) return false;
-    *n_base64 = (size_t)(space - text);
-    *rank = 0;
-    size_t i = *n_base64 + 1;
-    for (; i < n && text[i] >= '0' && text[i] <= '9' && *rank < VOCAB_MAX_IDS; i++) {
-        *rank = *rank * 10 + (uint64_t)(text[i] - '0');
-    }
-    return i == n && i > *n_base64 + 1;
-}
-
-static size_t line_end(const char *data, size_t n, size_t begin) {
-    const char *newline = memchr(data + begin, '\n', n - begin);
-    return newline ? (size_t)(newline - data) : n;
-}
-
-static bool looks_like_ranks(const char *data, size_t n) {
-    size_t n_base64, end = n ? line_end(data, n < 4096 ? n : 4096, 0) : 0;
-    uint64_t rank;
-    return end && split_line(data, end - (data[end - 1] == '\r'), &n_base64, &rank);
-}
-
-static mica_status read_ranks(tokenizer *t, const char *data, size_t n, mica_error *err) {
-    text_buffer bytes = {0}, text = {0};
-    step_loader l = mica_tokenizer_loader(t);
-    mica_status st = MICA_OK;
-    size_t line = 0;
-    for (size_t begin = 0, end; begin < n && !st; begin = end + 1) {
-        size_t n_base64;
-        uint64_t rank;
-        end = line_end(data, n, begin);
-        size_t n_line = end - begin;
-        line++;
-        if (n_line && data[end - 1] == '\r') n_line--;
-        if (!n_line) continue;
-        if (!split_line(data + begin, n_line, &n_base64, &rank)) {
-            st = mica_fail(err, MICA_E_FORMAT, "%s: line %zu is no base64 and a rank", t->name,
-                           line);
-            break;
-        }
-        bytes.n = text.n = 0;
-        st = mica_base64_decode(&bytes, data + begin, n_base64, &l, err);
-        if (!st) st = mica_byte_alphabet_map(&text, bytes.data, bytes.n, err);
-        if (!st) st = mica_vocab_add(&t->vocab, (size_t)rank, text.data, text.n, TOKEN_NORMAL, err);
-    }
-    mica_text_buffer_deinit(&bytes);
-    mica_text_buffer_deinit(&text);
-    return st;
-}
-
-/* A pair is joined if the result is a token, the one of the least rank first: what SentencePiece
- * does with scores. */
-static mica_status load_ranks(tokenizer *t, const older_load *load, const older_kind *kind,
-                              const char *data, size_t n, mica_error *err) {
-    mica_status st = read_ranks(t, data, n, err);
-    if (st) return st;
-    size_t n_ranks = t->vocab.n_ids;
-    t->model = TOKENIZER_SPM;
-    t->spm.takes_whole = true;
-    t->spm.ranks = mica_malloc(n_ranks * sizeof(*t->spm.ranks) + 1);
-    if (!t->spm.ranks) return mica_fail(err, MICA_E_NOMEM, "%s: out of memory", t->name);
-    for (size_t i = 0; i < n_ranks; i++) {
-        t->spm.ranks[i] = (uint32_t)i;
-    }
-    step_loader l = mica_tokenizer_loader(t);
-    normalizer nfc = {.kind = NORMALIZE_NFC};
-    if (kind->is_nfc) st = mica_normalizer_append(&t->normalizers, nfc, &l, err);
-    if (!st && load->settings) st = mica_tokenizer_apply_config(t, load->settings, err);
-    if (!st) st = finish_byte_level(t, load, kind, err);
-    t->decoder.bytes = BYTES_ALPHABET;
-    for (size_t i = n_ranks; i < t->vocab.n_ids; i++) {
-        t->vocab.kind[i] |= t->vocab.kind[i] & TOKEN_ADDED ? TOKEN_LITERAL : 0;
-    }
-    t->n_tokens = t->vocab.n_ids;
-    return st ? st : mica_tokenizer_finish(t, err);
-}
-
-static mica_status open_ranks(tokenizer **out, const older_load *load, const char *file,
-                              const char *data, size_t n, mica_error *err) {
-    const older_kind *kind;
-    mica_status st = find_kind(load, file, &kind, err);
-    if (st) return st;
-    tokenizer *t = mica_tokenizer_new(load->folder, err);
-    if (!t) return MICA_E_NOMEM;
-    if ((st = load_ranks(t, load, kind, data, n, err))) {
         mica_tokenizer_free(t);
         return st;
     }
@@ -320,7 +211,11 @@ static mica_status open_ranks(tokenizer **out, const older_load *load, const cha
 static mica_status open_file(tokenizer **out, const older_load *load, const char *file,
                              const char *data, size_t n, mica_error *err) {
     if (strcmp(file, "vocab.json") == 0) return open_merges(out, load, data, n, err);
-    if (looks_like_ranks(data, n)) return open_ranks(out, load, file, data, n, err);
+    if (strcmp(file, "vocab.txt") == 0) return mica_older_open_words(out, load, data, n, err);
+    if (strcmp(file, "tekken.json") == 0) return mica_older_open_tekken(out, load, data, n, err);
+    if (mica_older_looks_like_ranks(data, n)) {
+        return mica_older_open_ranks(out, load, file, data, n, err);
+    }
     char *path = mica_path_join(load->folder, file);
     if (!path) return mica_fail(err, MICA_E_NOMEM, "%s: out of memory", load->folder);
     mica_status st =
@@ -332,7 +227,7 @@ static mica_status open_file(tokenizer **out, const older_load *load, const char
 static mica_status try_file(tokenizer **out, older_load *load, const char *file, mica_error *err) {
     char *data;
     size_t n;
-    mica_status st = read_file(load, file, MAX_VOCAB_BYTES, &data, &n, err);
+    mica_status st = mica_older_read_file(load, file, &data, &n, err);
     if (st || !data) return st;
     st = read_configs(load, err);
     if (!st) st = open_file(out, load, file, data, n, err);
@@ -341,7 +236,8 @@ static mica_status try_file(tokenizer **out, older_load *load, const char *file,
 }
 
 mica_status mica_tokenizer_open_older(tokenizer **out, const char *folder, mica_error *err) {
-    static const char *const names[] = {"tokenizer.model", "tiktoken.model", "vocab.json"};
+    static const char *const names[] = {"tokenizer.model", "tiktoken.model", "tekken.json",
+                                        "vocab.json", "vocab.txt"};
     older_load load = {.folder = folder};
     char **lists = NULL;
     size_t n_lists = 0;

@@ -6,11 +6,19 @@
 #include "text/tokenizer/spm.h"
 
 #include "base/dtype.h"
+#include "text/tokenizer/bpe.h"
 #include "text/tokenizer/codepoint.h"
 
 void mica_spm_deinit(spm_model *m) {
     mica_free(m->ranks);
+    mica_word_memo_deinit(&m->memo);
     *m = (spm_model){0};
+}
+
+/* How an unused piece falls apart depends on all of a text, and ranks are looked up whole. */
+mica_status mica_spm_finish(spm_model *m, const vocab *v, mica_error *err) {
+    mica_vocab_byte_ids(v, m->byte_ids);
+    return m->has_unused || m->takes_whole ? MICA_OK : mica_word_memo_init(&m->memo, v, err);
 }
 
 /* The bits of a positive float rise with its value, those of a negative one fall. */
@@ -107,8 +115,8 @@ static mica_status put_symbol(spm_call *call, span first, token_list *out, mica_
     return st;
 }
 
-static mica_status encode(spm_call *call, merge_scratch *scratch, size_t n, token_list *out,
-                          mica_error *err) {
+static mica_status merge_word(spm_call *call, merge_scratch *scratch, size_t n, token_list *out,
+                              mica_error *err) {
     mica_status st = MICA_OK;
     scratch->n_symbols = 0;
     for (size_t i = 0, width; i < n && !st; i += width) {
@@ -123,6 +131,24 @@ static mica_status encode(spm_call *call, merge_scratch *scratch, size_t n, toke
     return st;
 }
 
+static mica_status encode_word(spm_call *call, merge_scratch *scratch, size_t n, token_list *out,
+                               mica_error *err) {
+    const word_memo *memo = &call->model->memo;
+    word_state state = WORD_IS_MORE;
+    int32_t id = mica_word_memo_find(memo, call->vocab, call->text, n, &state);
+    if (state == WORD_IS_TOKEN) {
+        call->was_unknown = false;
+        return mica_token_list_push(out, id, err);
+    }
+    size_t n_before = out->n;
+    mica_status st = merge_word(call, scratch, n, out, err);
+    if (!st && state == WORD_NEW) {
+        bool is_token = out->n == n_before + 1 && out->ids[n_before] == id && !call->was_unknown;
+        mica_word_memo_note(memo, id, is_token ? WORD_IS_TOKEN : WORD_IS_MORE);
+    }
+    return st;
+}
+
 mica_status mica_spm_encode(const spm_model *m, const vocab *v, merge_scratch *scratch,
                             const char *text, size_t n, token_list *out, mica_error *err) {
     if (n > INT32_MAX) {
@@ -133,12 +159,17 @@ mica_status mica_spm_encode(const spm_model *m, const vocab *v, merge_scratch *s
     if (whole >= 0 && (m->takes_whole || vocab_kind(v, whole) == TOKEN_USER)) {
         return mica_token_list_push(out, whole, err);
     }
-    spm_call call = {.model = m, .vocab = v, .text = text};
+    spm_call call = {.model = m, .vocab = v};
     if (m->has_unused) {
         call.left_n = mica_calloc(v->n_ids, sizeof(*call.left_n));
         if (!call.left_n) return mica_fail(err, MICA_E_NOMEM, "out of memory for encoding text");
     }
-    mica_status st = encode(&call, scratch, n, out, err);
+    mica_status st = MICA_OK;
+    for (size_t begin = 0, n_word; begin < n && !st; begin += n_word) {
+        call.text = text + begin;
+        n_word = mica_word_memo_cut(&m->memo, call.text, n - begin);
+        st = encode_word(&call, scratch, n_word, out, err);
+    }
     mica_free(call.left_n);
     return st;
 }

@@ -7,6 +7,7 @@
 #include "text/tokenizer.h"
 #include "text/tokenizer/merge_loop.h"
 #include "text/tokenizer/vocab.h"
+#include "text/tokenizer/word_memo.h"
 
 typedef struct spm_model {
     uint32_t *ranks; /* by id: 0 for the highest score possible; equal scores are equal */
@@ -14,9 +15,12 @@ typedef struct spm_model {
     bool takes_whole; /* a text that is a piece is not taken apart */
     bool has_unused;  /* some pieces are "unused": merged towards, then split back */
     int32_t unk_id;   /* -1: none */
+    word_memo memo;
 } spm_model;
 
 void mica_spm_deinit(spm_model *m);
+/* When the vocabulary is complete. */
+mica_status mica_spm_finish(spm_model *m, const vocab *v, mica_error *err);
 /* Makes a rank of a score: higher scores first. */
 uint32_t mica_spm_rank(float score);
 

@@ -85,7 +85,7 @@ mica_status mica_tokenizer_add_end(tokenizer *t, int64_t id, mica_error *err) {
 static mica_status finish_model(tokenizer *t, mica_error *err) {
     if (t->model == TOKENIZER_BPE) return mica_bpe_finish(&t->bpe, &t->vocab, err);
     if (t->model == TOKENIZER_UNIGRAM) return mica_unigram_finish(&t->unigram, &t->vocab, err);
-    mica_vocab_byte_ids(&t->vocab, t->spm.byte_ids);
+    if (t->model == TOKENIZER_SPM) return mica_spm_finish(&t->spm, &t->vocab, err);
     return MICA_OK;
 }
 

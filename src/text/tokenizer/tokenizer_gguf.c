@@ -219,6 +219,7 @@ static mica_status load_gpt2(gguf_load *load, mica_error *err) {
     if (!st) st = mica_pre_tokenizer_append(&t->pre_tokenizers, bytes, &load->steps, err);
     load->add_bos = flags.add_bos;
     t->bpe.ignore_merges = flags.ignore_merges;
+    t->bpe.keeps_gaps = true;
     t->decoder.bytes = BYTES_ALPHABET;
     t->is_byte_level = true;
     return st ? st : read_merges(load, err);

@@ -28,7 +28,9 @@ static size_t longest(const word_model *m, const vocab *v, char *word, size_t be
     char *head = word + begin - n_prefix;
     if (n_prefix) memcpy(head, m->prefix, n_prefix);
     size_t end = n;
-    if (v->longest < n_prefix) return begin;
+    size_t n_mark = strlen(m->head);
+    bool has_mark = n_mark && n - begin >= n_mark && memcmp(word + begin, m->head, n_mark) == 0;
+    if (v->longest < n_prefix || (has_mark && !is_first)) return begin; /* a mark in the text */
     if (end > begin + v->longest - n_prefix) {
         end = begin + v->longest - n_prefix;
         while (end > begin && ((uint8_t)word[end] & 0xC0) == 0x80) {
