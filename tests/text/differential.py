@@ -1,102 +1,124 @@
 #!/usr/bin/env python3
-"""Random strings through `mica tokenize` and through the tokenizers library: the ids must be equal.
+"""Random texts through `mica tokenize` and through the tokenizers library, and ids back through `mica detokenize` and
+the library: no difference is allowed.
 
-usage: differential.py MICA UNPACKED [COUNT [SEED]]
+usage: differential.py MICA UNPACKED WORK [SEED]
 
-UNPACKED is the folder of unpacked vocabularies; the starters are used where they are fetched. Needs
-the `tokenizers` and `gguf` packages: those of the oracles' environment ($MICA_ORACLE_DIR, else
-build/oracle). Without them, or without vocabularies, the test is skipped (exit code 77).
+UNPACKED is the folder of unpacked vocabularies. Each gets $MICA_DIFFERENTIAL_COUNT texts (default 100 000; make
+test-full asks for a million), half of them with special tokens as plain text, a tenth of that count of ill-formed
+UTF-8, and a fifth of id lists. The library is fetched into WORK. Without network or vocabularies the test is skipped.
+
+Ill-formed bytes have no counterpart in the library, whose text is always well-formed: a byte-level vocabulary is
+expected to encode the stretches between them as texts of their own and a run of them as one piece of its model; others
+to see what Python's decoder replaces. Decoding: the library replaces each byte of an ill-formed run of byte tokens,
+mica each maximal part; lists of ids have no byte tokens unless the vocabulary is byte-level.
 """
 
 import json
 import os
 import random
-import subprocess
+import re
 import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-ORACLE = ROOT / "tests" / "oracle"
+import random_texts
 
-try:
-    from tokenizers import Tokenizer
-    sys.path.insert(0, str(ORACLE))
-    import vocab as gguf_vocab
-except ImportError as missing:
-    venv = Path(os.environ.get("MICA_ORACLE_DIR") or ROOT / "build" / "oracle") / "venv-hf" / "bin" / "python"
-    if venv.exists() and Path(sys.executable).parent != venv.parent:
-        os.execv(venv, [str(venv), *sys.argv])
-    print(f"skipped: {missing}; tests/oracle/setup-venvs makes the environment")
-    sys.exit(77)
-
-# (0x9FE and other marks from Unicode 11 on have no class in the library's normalizer: left out.)
-RANGES = [(0, 0x80)] * 6 + [(0x80, 0x250), (0x300, 0x370), (0x370, 0x600), (0x600, 0x700), (0x900, 0x9FE), (0x1100, 0x1200),
-          (0x2000, 0x2070), (0x20A0, 0x20BF), (0x2100, 0x2200), (0x3000, 0x3100), (0x4E00, 0x9FEB), (0xAC00, 0xD7A4),
-          (0xFE00, 0xFFFE), (0x1F300, 0x1F650), (0x1D400, 0x1D7CC), (0x20000, 0x2A6D7)]
-BITS = ["'s", "'S", "'ſ", "don't", "12", "123", "1234", "e\u0301", "\u0301", "▁", "Ġ", "<0x41>", "é", "ß", "İ", "\u200d", "👩‍👩‍👧"]
-SPACES = [" ", "\n", "\t", "\r\n", "\u00a0", "\u3000", "\u0085", "\u180e", "\u2028"]
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+BAD = re.compile(b"[\\x80-\\xff]+")
 
 
-def random_string(rng, corpus, tokens):
-    out = []
-    for _ in range(rng.randrange(1, 12)):
-        kind = rng.randrange(6)
-        if kind == 0:
-            low, high = rng.choice(RANGES)
-            out += [chr(rng.randrange(low, high)) for _ in range(rng.randrange(1, 12))]
-        elif kind == 1:
-            text = rng.choice(corpus)
-            begin = rng.randrange(len(text) + 1)
-            out.append(text[begin:begin + rng.randrange(1, 30)])
-        elif kind == 2:
-            out.append(rng.choice(SPACES) * rng.randrange(1, 9))
-        elif kind == 3:
-            out.append("".join(chr(rng.randrange(32, 127)) for _ in range(rng.randrange(1, 15))))
-        elif kind == 4:
-            out.append(rng.choice(tokens))
+def byte_alphabet():
+    own = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    rest = [b for b in range(256) if b not in own]
+    return {**{b: chr(b) for b in own}, **{b: chr(256 + i) for i, b in enumerate(rest)}}
+
+
+ALPHABET = byte_alphabet()
+
+
+def stretches(data):
+    """(is well-formed, bytes): what is valid UTF-8 and the runs between."""
+    marked = data.decode("utf-8", "surrogateescape")
+    for part in re.finditer("[\udc80-\udcff]+|[^\udc80-\udcff]+", marked):
+        piece = part.group().encode("utf-8", "surrogateescape")
+        yield not "\udc80" <= part.group()[0] <= "\udcff", piece
+
+
+def bytes_ids(tokenizer, is_byte_level, data):
+    if not is_byte_level:
+        return tokenizer.encode(data.decode("utf-8", "replace"), add_special_tokens=False).ids
+    ids = []
+    for is_text, piece in stretches(data):
+        if is_text:
+            ids += tokenizer.encode(piece.decode(), add_special_tokens=False).ids
         else:
-            out.append(rng.choice(BITS))
-    return "".join(out)
+            ids += [t.id for t in tokenizer.model.tokenize("".join(ALPHABET[b] for b in piece))]
+    return ids
 
 
-def compare(mica, name, path, tokenizer, count, rng):
-    corpus = [json.loads(line) for line in (ROOT / "tests/golden/tokens/corpus.jsonl").open()]
-    tokens = [tokenizer.id_to_token(rng.randrange(tokenizer.get_vocab_size())) or "" for _ in range(400)]
-    tokens += [t.content for t in list(tokenizer.get_added_tokens_decoder().values())[:100]]
-    wrong = 0
-    for plain in (False, True):
-        texts = [random_string(rng, corpus, tokens) for _ in range(count)]
-        lines = "".join(json.dumps(t) + "\n" for t in texts)
+class Vocabulary:
+    def __init__(self, name, folder, path, make):
+        self.name, self.folder = name, str(folder)
+        source = json.loads(Path(path).read_text())
+        self.tokenizer = make(json.dumps(source))
+        # Without the normalizer: 0.23 prints normalized added tokens in their normalized form.
+        self.decoder = make(json.dumps({**source, "normalizer": None}))
+        self.is_byte_level = "ByteLevel" in json.dumps(source["decoder"])
+        self.n = max(self.tokenizer.get_vocab(with_added_tokens=True).values()) + 1
+        self.tokens = [t.content for t in self.tokenizer.get_added_tokens_decoder().values()] * 3
+        pieces = [self.tokenizer.id_to_token(i) or "" for i in range(0, self.n, 7)]
+        self.tokens += [p.replace("Ġ", " ").replace("Ċ", "\n") for p in pieces] if self.is_byte_level else pieces
+        byte = re.compile(r"<0x[0-9A-F]{2}>")
+        self.ids = [i for i in range(self.n + 50) if self.is_byte_level or not byte.fullmatch(self.tokenizer.id_to_token(i) or "")]
+
+    def encode(self, mica, texts, plain):
         flags = ["--no-special"] + (["--plain"] if plain else [])
-        done = subprocess.run([mica, "tokenize", path, "--jsonl", *flags], input=lines.encode(), stdout=subprocess.PIPE, check=True)
-        tokenizer.encode_special_tokens = plain
-        for text, line in zip(texts, done.stdout.decode().splitlines(), strict=True):
-            expected, found = tokenizer.encode(text, add_special_tokens=False).ids, json.loads(line)
-            if expected != found:
-                wrong += 1
-                if wrong <= 5:
-                    print(f"{name}: plain={plain} {text!r}\n  expected {expected}\n  found    {found}")
-    print(f"{name}: {2 * count} strings, {wrong} differences")
-    return wrong
+        self.tokenizer.encode_special_tokens = plain
+        found = random_texts.lines_of(mica, ["tokenize", self.folder, "--jsonl", *flags], texts)
+        expected = [e.ids for e in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+        return random_texts.show_differences(f"{self.name}, plain={plain}", texts, expected, found), found
+
+    def encode_bytes(self, mica, texts):
+        self.tokenizer.encode_special_tokens = False
+        found = random_texts.lines_of(mica, ["tokenize", self.folder, "--jsonl", "--no-special"], [list(t) for t in texts])
+        expected = [bytes_ids(self.tokenizer, self.is_byte_level, t) for t in texts]
+        return random_texts.show_differences(f"{self.name}, bytes", texts, expected, found)
+
+    def decode(self, mica, lists, skip):
+        found = random_texts.lines_of(mica, ["detokenize", self.folder, "--jsonl", *(["--skip-special"] if skip else [])], lists)
+        expected = self.decoder.decode_batch(lists, skip_special_tokens=skip)
+        return random_texts.show_differences(f"{self.name}, decode, skip={skip}", lists, expected, found)
+
+    def compare(self, mica, count, rng):
+        begin = time.monotonic()
+        wrong = n_bytes = n_lists = 0
+        for k, texts in enumerate(random_texts.batches(rng, self.tokens, count)):
+            bad, found = self.encode(mica, texts, bool(k % 2))
+            wrong += bad
+            some = [random_texts.cut_bytes(rng, t) for t in texts[-len(texts) // 10:]]
+            wrong += self.encode_bytes(mica, some)
+            lists = found[6:len(found) // 10] + [rng.choices(self.ids, k=rng.randrange(12)) for _ in range(len(texts) // 10)]
+            wrong += self.decode(mica, lists, bool(k % 2))
+            n_bytes += len(some)
+            n_lists += len(lists)
+        print(f"{self.name}: {count} texts, {n_bytes} of any bytes, {n_lists} lists of ids, {wrong} differences, {time.monotonic() - begin:.0f} s", flush=True)
+        return wrong
 
 
 def main():
-    mica, unpacked = sys.argv[1], Path(sys.argv[2])
-    count = int(sys.argv[3]) if len(sys.argv) > 3 else 20000
+    mica, unpacked, work = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     seed = int(sys.argv[4]) if len(sys.argv) > 4 else int(time.time())
-    rng = random.Random(seed)
+    paths = sorted(unpacked.glob("*/tokenizer.json"))
+    if not paths:
+        random_texts.skip("no vocabulary")
+    random_texts.install(work, "tokenizers==0.23.3")
+    from tokenizers import Tokenizer
     print("seed", seed)
-    home = Path(os.environ.get("MICA_HOME") or Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "mica")
-    found = [(p.parent.name, str(p.parent), lambda p=p: Tokenizer.from_file(str(p))) for p in sorted(unpacked.glob("*/tokenizer.json"))]
-    for name in ("smollm2", "gemma3-270m"):
-        path = home / "models" / f"{name}.gguf"
-        if path.exists():
-            found.append((name, str(path), lambda path=path: gguf_vocab.tokenizer_of_gguf(str(path))))
-    if not found:
-        print("skipped: no vocabulary")
-        sys.exit(77)
-    sys.exit(1 if sum(compare(mica, name, path, make(), count, rng) for name, path, make in found) else 0)
+    rng = random.Random(seed)
+    count = random_texts.count_of(100000)
+    sys.exit(1 if sum(Vocabulary(p.parent.name, p.parent, p, Tokenizer.from_str).compare(mica, count, rng) for p in paths) else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()
