@@ -89,6 +89,7 @@ typedef struct grammar_build {
     /* Known to be of all grammars alike, so that masks can be shared: */
     const expr *plain_char; /* a character of a JSON string; NULL: none was made */
     uint32_t string_rule;   /* any JSON string, + 1 */
+    uint32_t space_rule;    /* white space between JSON tokens, or none, + 1 */
 } grammar_build;
 
 mica_status mica_build_init(grammar_build *b, mica_error *err);

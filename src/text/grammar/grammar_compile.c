@@ -144,7 +144,7 @@ static mica_status round_expr(grammar_build *b, const grammar_rounds *rounds,
         if (!mica_expr_push(b, &ways, way)) return mica_build_check(b, err);
     }
     if (!mica_build_rule(b, "round", 5, &rule)) return mica_build_check(b, err);
-    b->rules[rule].body = mica_expr_alt(b, ways.items, ways.n);
+    b->rules[rule].body = mica_expr_factored(b, ways.items, ways.n);
     *out = b->rules[rule].body ? mica_expr_rule(b, rule) : NULL;
     return *out ? MICA_OK : mica_build_check(b, err);
 }

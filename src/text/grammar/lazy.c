@@ -1,12 +1,11 @@
 /* lazy.c: closures, and the interning of stacks and states. */
-#include "text/grammar/lazy.h"
+#include "text/grammar/lazy_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* A closure of so many configurations means a grammar that is ambiguous without end. */
-enum { MAX_CLOSURE = 1 << 17, FIRST_SLOTS = 1024, MAX_CUT_DEPTH = 64 };
-enum { STATE_FLAGS = STATE_ACCEPTS | STATE_OPEN };
+enum { MAX_CLOSURE = 1 << 17, FIRST_SLOTS = 2048 };
 
 static bool fail(lazy *l, mica_status st) {
     if (!l->status) l->status = st;
@@ -34,6 +33,10 @@ static bool grow(lazy *l, void *items, uint32_t *capacity, uint32_t n_needed, si
     memcpy(items, &grown, sizeof(grown));
     *capacity = wanted;
     return true;
+}
+
+static size_t chunk_bytes(const lazy *l) {
+    return sizeof(lazy_chunk) + LAZY_CHUNK * l->n_classes * sizeof(uint32_t);
 }
 
 static uint64_t mix(uint64_t h, uint64_t v) {
@@ -69,7 +72,7 @@ static bool rehash_frames(lazy *l) {
 }
 
 /* The stack with one more frame. */
-static uint32_t push_frame(lazy *l, uint32_t node, uint64_t count, uint32_t parent) {
+uint32_t mica_lazy_push_frame(lazy *l, uint32_t node, uint64_t count, uint32_t parent) {
     if (2 * l->n_frames >= l->n_frame_slots && !rehash_frames(l)) return STACK_BOTTOM;
     lazy_frame f = {node, parent, count, l->frames[parent].depth + 1};
     uint32_t at = (uint32_t)frame_hash(&f) & (l->n_frame_slots - 1);
@@ -111,7 +114,7 @@ static bool rehash_seen(lazy *l) {
     return true;
 }
 
-static void begin_closure(lazy *l) {
+void mica_lazy_begin(lazy *l) {
     l->n_todo = l->n_found = 0;
     l->found_flags = 0;
     if (++l->stamp == 0) {
@@ -121,7 +124,7 @@ static void begin_closure(lazy *l) {
 }
 
 /* Puts a configuration on the work list unless it was there before. */
-static void visit(lazy *l, uint32_t node, uint32_t stack) {
+void mica_lazy_visit(lazy *l, uint32_t node, uint32_t stack) {
     if (l->status || (2 * l->n_todo >= l->n_seen_slots && !rehash_seen(l))) return;
     lazy_config c = {node, stack};
     uint32_t at = (uint32_t)config_hash(0, c) & (l->n_seen_slots - 1);
@@ -146,33 +149,33 @@ static uint64_t next_count(uint64_t count) {
 
 /* Round `count` of a repeat is done (0: it begins). Without an upper bound counts stop at min, so
  * that long loops come back to the same state. */
-static void visit_repeat(lazy *l, uint32_t node, uint64_t count, uint32_t parent) {
+void mica_lazy_visit_repeat(lazy *l, uint32_t node, uint64_t count, uint32_t parent) {
     const program_node *n = &l->program->nodes[node];
     bool is_coarse = count >= REPEAT_COARSE;
-    if (is_coarse ? count == REPEAT_MANY : count >= n->min) visit(l, n->b, parent);
+    if (is_coarse ? count == REPEAT_MANY : count >= n->min) mica_lazy_visit(l, n->b, parent);
     if (is_coarse) {
-        visit(l, n->a, push_frame(l, node, count, parent));
+        mica_lazy_visit(l, n->a, mica_lazy_push_frame(l, node, count, parent));
         return;
     }
     if (n->max == EXPR_UNBOUNDED && count > n->min) count = n->min;
-    if (count < n->max) visit(l, n->a, push_frame(l, node, count, parent));
+    if (count < n->max) mica_lazy_visit(l, n->a, mica_lazy_push_frame(l, node, count, parent));
 }
 
 /* The members in `seen` are there. */
 static void visit_members(lazy *l, uint32_t node, uint64_t seen, uint32_t parent) {
     const program_node *n = &l->program->nodes[node];
     const program_members *m = &l->program->members[n->a];
-    if ((seen & m->required) == m->required) visit(l, n->b, parent);
+    if ((seen & m->required) == m->required) mica_lazy_visit(l, n->b, parent);
     const uint32_t *entries = l->program->entries + m->first_entry + (seen ? m->n_items : 0);
     for (uint32_t i = 0; i < m->n_items; i++) {
         bool is_rest = m->has_rest && i + 1 == m->n_items;
         uint64_t bit = is_rest ? MEMBERS_REST_BIT : UINT64_C(1) << i;
         if (!is_rest && (seen & bit)) continue;
-        visit(l, entries[i], push_frame(l, node, seen | bit, parent));
+        mica_lazy_visit(l, entries[i], mica_lazy_push_frame(l, node, seen | bit, parent));
     }
 }
 
-static void visit_return(lazy *l, uint32_t stack) {
+void mica_lazy_visit_return(lazy *l, uint32_t stack) {
     if (stack == STACK_BOTTOM) {
         l->found_flags |= STATE_ACCEPTS;
         return;
@@ -184,13 +187,13 @@ static void visit_return(lazy *l, uint32_t stack) {
     lazy_frame f = l->frames[stack];
     switch (l->program->nodes[f.node].kind) {
     case NODE_REPEAT:
-        visit_repeat(l, f.node, next_count(f.count), f.parent);
+        mica_lazy_visit_repeat(l, f.node, next_count(f.count), f.parent);
         break;
     case NODE_MEMBERS:
         visit_members(l, f.node, f.count, f.parent);
         break;
     default:
-        visit(l, f.node, f.parent);
+        mica_lazy_visit(l, f.node, f.parent);
     }
 }
 
@@ -202,20 +205,20 @@ static void expand(lazy *l, lazy_config c) {
             l->found[l->n_found++] = c;
         break;
     case NODE_SPLIT:
-        visit(l, n->a, c.stack);
-        visit(l, n->b, c.stack);
+        mica_lazy_visit(l, n->a, c.stack);
+        mica_lazy_visit(l, n->b, c.stack);
         break;
     case NODE_CALL:
-        visit(l, n->a, push_frame(l, n->b, 0, c.stack));
+        mica_lazy_visit(l, n->a, mica_lazy_push_frame(l, n->b, 0, c.stack));
         break;
     case NODE_JUMP:
-        visit(l, n->a, c.stack);
+        mica_lazy_visit(l, n->a, c.stack);
         break;
     case NODE_RETURN:
-        visit_return(l, c.stack);
+        mica_lazy_visit_return(l, c.stack);
         break;
     case NODE_REPEAT:
-        visit_repeat(l, c.node, 0, c.stack);
+        mica_lazy_visit_repeat(l, c.node, 0, c.stack);
         break;
     case NODE_MEMBERS:
         visit_members(l, c.node, 0, c.stack);
@@ -275,7 +278,7 @@ static bool rehash_states(lazy *l) {
     uint32_t *slots = mica_calloc(n_slots, sizeof(*slots));
     if (!slots) return fail(l, MICA_E_NOMEM);
     for (uint32_t i = STATE_DEAD; i < l->n_states; i++) {
-        uint32_t at = l->states[i].hash & (n_slots - 1);
+        uint32_t at = lazy_at(l, i)->hash & (n_slots - 1);
         while (slots[at]) {
             at = (at + 1) & (n_slots - 1);
         }
@@ -287,30 +290,39 @@ static bool rehash_states(lazy *l) {
     return true;
 }
 
-static bool grow_states(lazy *l) {
-    if (l->n_states < l->states_capacity) return true;
-    uint32_t capacity = l->states_capacity ? 2 * l->states_capacity : 512;
-    size_t row = l->n_classes * sizeof(*l->next);
-    void *next = mica_realloc(l->next, capacity * row);
-    if (next) l->next = next;
-    void *flags = mica_realloc(l->flags, capacity);
-    if (flags) l->flags = flags;
-    void *states = mica_realloc(l->states, capacity * sizeof(*l->states));
-    if (states) l->states = states;
-    if (!next || !flags || !states) return fail(l, MICA_E_NOMEM);
-    l->states_capacity = capacity;
+static bool add_chunk(lazy *l) {
+    if (!grow(l, &l->chunks, &l->chunks_capacity, l->n_chunks + 1, sizeof(*l->chunks)))
+        return false;
+    lazy_chunk *c = mica_malloc(chunk_bytes(l));
+    if (!c) return fail(l, MICA_E_NOMEM);
+    l->chunks[l->n_chunks++] = c;
+    return true;
+}
+
+/* Room for n configurations behind each other. */
+static bool reserve_configs(lazy *l, uint32_t n) {
+    if (l->n_configs + n <= l->configs_capacity) return true;
+    uint32_t capacity = n > LAZY_CONFIG_BLOCK ? n : LAZY_CONFIG_BLOCK;
+    size_t n_bytes = sizeof(*l->configs) + capacity * sizeof(lazy_config);
+    lazy_configs *block = mica_malloc(n_bytes);
+    if (!block) return fail(l, MICA_E_NOMEM);
+    block->older = l->configs;
+    l->configs = block;
+    l->n_configs = 0;
+    l->configs_capacity = capacity;
+    l->config_bytes += n_bytes;
     return true;
 }
 
 static uint32_t add_state(lazy *l, const lazy_config *c, uint32_t n, uint8_t flags, uint32_t hash) {
-    if (!grow_states(l)) return STATE_DEAD;
-    if (!grow(l, &l->configs, &l->configs_capacity, l->n_configs + n, sizeof(*c)))
-        return STATE_DEAD;
+    if (l->n_states == l->n_chunks * LAZY_CHUNK && !add_chunk(l)) return STATE_DEAD;
+    if (!reserve_configs(l, n)) return STATE_DEAD;
     uint32_t id = l->n_states++;
-    memset(l->next + (size_t)id * l->n_classes, 0, l->n_classes * sizeof(*l->next));
-    l->flags[id] = flags;
-    l->states[id] = (lazy_state){.first = l->n_configs, .n = n, .hash = hash};
-    if (n) memcpy(l->configs + l->n_configs, c, n * sizeof(*c));
+    lazy_config *copy = n ? l->configs->items + l->n_configs : NULL;
+    memset(lazy_row(l, id), 0, l->n_classes * sizeof(uint32_t));
+    *lazy_flags(l, id) = flags;
+    *lazy_at(l, id) = (lazy_state){.configs = copy, .n = n, .hash = hash};
+    if (n) memcpy(copy, c, n * sizeof(*c));
     l->n_configs += n;
     return id;
 }
@@ -321,9 +333,9 @@ static uint32_t intern(lazy *l, const lazy_config *c, uint32_t n, uint8_t flags)
     if (l->status || (2 * l->n_states >= l->n_state_slots && !rehash_states(l))) return STATE_DEAD;
     uint32_t hash = (uint32_t)state_hash(c, n, flags), at = hash & (l->n_state_slots - 1);
     for (uint32_t i; (i = l->state_slots[at]) != 0; at = (at + 1) & (l->n_state_slots - 1)) {
-        const lazy_state *s = &l->states[i];
-        if (s->hash == hash && s->n == n && (l->flags[i] & STATE_FLAGS) == flags &&
-            (!n || memcmp(l->configs + s->first, c, n * sizeof(*c)) == 0))
+        const lazy_state *s = lazy_at(l, i);
+        if (s->hash == hash && s->n == n && (*lazy_flags(l, i) & STATE_FLAGS) == flags &&
+            (!n || memcmp(s->configs, c, n * sizeof(*c)) == 0))
             return i;
     }
     uint32_t id = add_state(l, c, n, flags, hash);
@@ -331,7 +343,7 @@ static uint32_t intern(lazy *l, const lazy_config *c, uint32_t n, uint8_t flags)
     return id;
 }
 
-static uint32_t finish_closure(lazy *l) {
+uint32_t mica_lazy_finish(lazy *l) {
     for (uint32_t i = 0; i < l->n_todo && !l->status; i++) {
         expand(l, l->todo[i]);
     }
@@ -345,21 +357,49 @@ static uint32_t close_one(lazy *l, lazy_config c) {
     lazy_memo *memo = &l->memos[config_hash(0, c) % N_LAZY_MEMOS];
     if (memo->state && memo->config.node == c.node && memo->config.stack == c.stack)
         return memo->state;
-    begin_closure(l);
-    visit(l, c.node, c.stack);
-    uint32_t to = finish_closure(l);
+    mica_lazy_begin(l);
+    mica_lazy_visit(l, c.node, c.stack);
+    uint32_t to = mica_lazy_finish(l);
     if (!l->status) *memo = (lazy_memo){c, to};
     return to;
 }
 
+/* On the first step from a state: the classes that lead nowhere, and if there is one way on, all.
+ */
+static void begin_row(lazy *l, uint32_t state) {
+    const lazy_state s = *lazy_at(l, state);
+    const program *p = l->program;
+    byte_set live = {0};
+    uint32_t to = STATE_UNKNOWN, *row = lazy_row(l, state);
+    for (uint32_t i = 0; i < s.n; i++) {
+        const byte_set *set = &p->sets[p->nodes[s.configs[i].node].a];
+        for (int w = 0; w < 4; w++) {
+            live.bits[w] |= set->bits[w];
+        }
+    }
+    if (s.n == 1) {
+        to = close_one(l, (lazy_config){p->nodes[s.configs[0].node].b, s.configs[0].stack});
+        if (l->status) return;
+    }
+    for (uint32_t k = 0; k < l->n_classes; k++) {
+        row[k] = byte_set_has(&live, k) ? to : STATE_DEAD;
+    }
+    *lazy_flags(l, state) |= STATE_BEGUN;
+}
+
 uint32_t mica_lazy_compute(lazy *l, uint32_t state, uint32_t class) {
     if (l->status) return STATE_DEAD;
-    const lazy_state s = l->states[state];
+    if (!(*lazy_flags(l, state) & STATE_BEGUN)) {
+        begin_row(l, state);
+        if (l->status) return STATE_DEAD;
+        if (lazy_row(l, state)[class]) return lazy_row(l, state)[class];
+    }
+    const lazy_state s = *lazy_at(l, state);
     const program *p = l->program;
     lazy_config one = {0};
     uint32_t n_ways = 0, to = STATE_DEAD;
-    for (uint32_t i = s.first; i < s.first + s.n; i++) {
-        lazy_config c = l->configs[i];
+    for (uint32_t i = 0; i < s.n; i++) {
+        lazy_config c = s.configs[i];
         const program_node *n = &p->nodes[c.node];
         if (!byte_set_has(&p->sets[n->a], class)) continue;
         if (++n_ways == 1) {
@@ -367,142 +407,20 @@ uint32_t mica_lazy_compute(lazy *l, uint32_t state, uint32_t class) {
             continue;
         }
         if (n_ways == 2) {
-            begin_closure(l);
-            visit(l, one.node, one.stack);
+            mica_lazy_begin(l);
+            mica_lazy_visit(l, one.node, one.stack);
         }
-        visit(l, n->b, c.stack);
+        mica_lazy_visit(l, n->b, c.stack);
     }
-    if (n_ways) to = n_ways == 1 ? close_one(l, one) : finish_closure(l);
-    if (!l->status) l->next[(size_t)state * l->n_classes + class] = to;
+    if (n_ways) to = n_ways == 1 ? close_one(l, one) : mica_lazy_finish(l);
+    if (!l->status) lazy_row(l, state)[class] = to;
     return to;
 }
 
 uint32_t mica_lazy_start(lazy *l) {
-    begin_closure(l);
-    visit(l, l->program->start, STACK_BOTTOM);
-    return finish_closure(l);
-}
-
-/* ---- hollow states ---- */
-
-/* Whether what is below this frame may be cut off: not inside the text of a counted repeat, where
- * the frame is popped after every round. */
-static bool can_cut(const lazy *l, uint32_t stack) {
-    const program_node *n = &l->program->nodes[l->frames[stack].node];
-    return n->kind != NODE_REPEAT || !n->is_text;
-}
-
-/* The deepest stack that all configurations share. False: it is too far below. */
-static bool common_stack(const lazy *l, const lazy_state *s, uint32_t *out) {
-    uint32_t common = l->configs[s->first].stack, depth = l->frames[common].depth;
-    for (uint32_t i = 1; i < s->n; i++) {
-        uint32_t other = l->configs[s->first + i].stack;
-        if (l->frames[other].depth > depth) depth = l->frames[other].depth;
-        while (other != common) {
-            uint32_t *deeper = l->frames[other].depth > l->frames[common].depth ? &other : &common;
-            *deeper = l->frames[*deeper].parent;
-        }
-    }
-    while (common > STACK_HOLE && !can_cut(l, common)) {
-        common = l->frames[common].parent;
-    }
-    *out = common;
-    return depth <= l->frames[common].depth + MAX_CUT_DEPTH;
-}
-
-/* The count of a repeat, or a coarse one if its bounds are far. */
-static uint64_t coarse_count(lazy *l, const program_node *n, uint64_t count) {
-    if (count >= REPEAT_COARSE) return count;
-    uint64_t to_min = count < n->min ? n->min - count : 0;
-    uint64_t to_max = n->max == EXPR_UNBOUNDED ? UINT64_MAX : n->max - count;
-    bool is_few = to_min > LAZY_NEAR_BYTES;
-    if (!is_few && (to_max <= LAZY_NEAR_BYTES || to_max == UINT64_MAX)) return count;
-    uint64_t left = is_few ? to_min : to_max;
-    if (!l->near || left < l->near) l->near = (uint32_t)left;
-    l->has_few |= is_few;
-    if (is_few) return REPEAT_FEW;
-    return to_min ? REPEAT_FEW - to_min : REPEAT_MANY;
-}
-
-static uint32_t cut_stack(lazy *l, uint32_t stack, uint32_t common) {
-    if (stack == common) return common == STACK_BOTTOM ? STACK_BOTTOM : STACK_HOLE;
-    lazy_frame f = l->frames[stack];
-    const program_node *n = &l->program->nodes[f.node];
-    uint64_t count = n->kind == NODE_REPEAT ? coarse_count(l, n, f.count) : f.count;
-    return push_frame(l, f.node, count, cut_stack(l, f.parent, common));
-}
-
-static uint32_t cut_state(lazy *l, const lazy_state *s, uint32_t common) {
-    begin_closure(l);
-    for (uint32_t i = 0; i < s->n && !l->status; i++) {
-        lazy_config c = l->configs[s->first + i];
-        visit(l, c.node, cut_stack(l, c.stack, common));
-    }
-    return finish_closure(l);
-}
-
-static uint32_t state_after(lazy *l, uint32_t stack) {
-    begin_closure(l);
-    visit_return(l, stack);
-    return finish_closure(l);
-}
-
-void mica_lazy_hollow(lazy *l, uint32_t state) {
-    lazy_state s = l->states[state];
-    uint32_t hollow = state, resume = STATE_DEAD;
-    uint32_t common = STACK_BOTTOM;
-    bool can_be_cut = s.n && common_stack(l, &s, &common);
-    l->near = 0;
-    l->has_few = false;
-    if (can_be_cut) hollow = cut_state(l, &s, common);
-    if (can_be_cut && common > STACK_HOLE) resume = state_after(l, common);
-    if (l->status) return;
-    l->states[state].hollow = hollow;
-    l->states[state].resume = resume;
-    l->states[state].near = l->near;
-    l->states[state].has_few = l->has_few;
-}
-
-uint32_t mica_lazy_above_hole(lazy *l, uint32_t node) {
-    begin_closure(l);
-    if (l->program->nodes[node].kind == NODE_REPEAT)
-        visit_repeat(l, node, REPEAT_MANY, STACK_HOLE);
-    else
-        visit(l, node, STACK_HOLE);
-    return finish_closure(l);
-}
-
-/* ---- moving states ---- */
-
-static uint32_t import_stack(lazy *l, const lazy *from, uint32_t stack, uint32_t *memo) {
-    /* Down to the first frame that is known, turning parents around: stacks can be deep. */
-    uint32_t known = stack, n_new = 0;
-    while (known > STACK_HOLE && !memo[known]) {
-        known = from->frames[known].parent;
-        n_new++;
-    }
-    uint32_t result = known > STACK_HOLE ? memo[known] : known;
-    for (; n_new > 0 && !l->status; n_new--) {
-        uint32_t at = stack;
-        for (uint32_t i = 1; i < n_new; i++) {
-            at = from->frames[at].parent;
-        }
-        result = push_frame(l, from->frames[at].node, from->frames[at].count, result);
-        memo[at] = result;
-    }
-    return result;
-}
-
-uint32_t mica_lazy_import(lazy *l, const lazy *from, uint32_t state, uint32_t *memo) {
-    if (state <= STATE_DEAD) return state;
-    const lazy_state *s = &from->states[state];
-    begin_closure(l);
-    for (uint32_t i = 0; i < s->n && !l->status; i++) {
-        lazy_config c = from->configs[s->first + i];
-        visit(l, c.node, import_stack(l, from, c.stack, memo));
-    }
-    l->found_flags = from->flags[state] & STATE_FLAGS;
-    return finish_closure(l);
+    mica_lazy_begin(l);
+    mica_lazy_visit(l, l->program->start, STACK_BOTTOM);
+    return mica_lazy_finish(l);
 }
 
 /* ---- all of it ---- */
@@ -520,7 +438,7 @@ mica_status mica_lazy_init(lazy *l, const program *p, mica_error *err) {
         add_state(l, NULL, 0, 0, 0); /* STATE_DEAD */
     }
     for (uint32_t c = 0; !l->status && c < l->n_classes; c++) {
-        l->next[STATE_DEAD * l->n_classes + c] = STATE_DEAD;
+        lazy_row(l, STATE_DEAD)[c] = STATE_DEAD;
     }
     mica_status st = mica_lazy_check(l, err);
     if (st) mica_lazy_deinit(l);
@@ -528,10 +446,15 @@ mica_status mica_lazy_init(lazy *l, const program *p, mica_error *err) {
 }
 
 void mica_lazy_deinit(lazy *l) {
-    mica_free(l->next);
-    mica_free(l->flags);
-    mica_free(l->states);
-    mica_free(l->configs);
+    for (uint32_t i = 0; i < l->n_chunks; i++) {
+        mica_free(l->chunks[i]);
+    }
+    mica_free(l->chunks);
+    while (l->configs) {
+        lazy_configs *older = l->configs->older;
+        mica_free(l->configs);
+        l->configs = older;
+    }
     mica_free(l->frames);
     mica_free(l->state_slots);
     mica_free(l->frame_slots);
@@ -544,8 +467,7 @@ void mica_lazy_deinit(lazy *l) {
 }
 
 size_t mica_lazy_bytes(const lazy *l) {
-    size_t state = l->n_classes * sizeof(*l->next) + sizeof(*l->states) + 1;
-    return l->states_capacity * state + l->configs_capacity * sizeof(*l->configs) +
+    return l->n_chunks * chunk_bytes(l) + l->config_bytes +
            l->frames_capacity * sizeof(*l->frames) +
            (l->n_state_slots + l->n_frame_slots) * sizeof(uint32_t);
 }

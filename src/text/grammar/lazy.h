@@ -16,13 +16,16 @@
 enum { STATE_UNKNOWN = 0, STATE_DEAD = 1 };
 enum { STACK_BOTTOM = 0, STACK_HOLE = 1 };
 
-/* Bounds of repeats that are more rounds away are far. A round takes at least one byte. */
-enum { LAZY_NEAR_BYTES = 32 };
+/* Bounds of repeats that are more rounds away are far. A round takes at least one byte. The upper
+ * bound of a string may be nearer: plain tokens are known by their length. */
+enum { LAZY_NEAR_BYTES = 32, LAZY_NEAR_CHARS = 6 };
 
 /* Flags of a state. */
 enum {
-    STATE_ACCEPTS = 1, /* the text may end here */
-    STATE_OPEN = 2,    /* the hole was popped: what is below may take the next bytes */
+    STATE_ACCEPTS = 1,  /* the text may end here */
+    STATE_OPEN = 2,     /* the hole was popped: what is below may take the next bytes */
+    STATE_WIDENED = 32, /* `wide` was looked for */
+    STATE_BEGUN = 16,   /* its row has the classes that lead nowhere (not part of what it is) */
     /* For masks.c, not part of what a state is: */
     STATE_LOOKED_AT = 4,
     STATE_TEXT = 8 /* the inside of a JSON string */
@@ -46,7 +49,7 @@ typedef struct lazy_config {
 } lazy_config;
 
 typedef struct lazy_state {
-    uint32_t first; /* of its configurations */
+    const lazy_config *configs;
     uint32_t n;
     uint32_t hash;   /* low bits */
     uint32_t hollow; /* 0: not looked for yet */
@@ -54,6 +57,11 @@ typedef struct lazy_state {
     uint32_t mask;   /* index + 1 into the machine's masks */
     uint32_t near;   /* the hollow state is right for tokens of at most so many bytes; 0: for all */
     bool has_few;    /* and may forbid longer ones that the state allows */
+    /* Not 0: inside a string; plain text of at most so many characters fits, of which the hollow
+     * state takes any number. */
+    uint8_t max_chars;
+    uint32_t wide;      /* the state without its far bounds, 0: the same; right for the next... */
+    uint32_t wide_near; /* ...so many bytes */
 } lazy_state;
 
 /* Where the closure of one configuration leads. */
@@ -63,15 +71,26 @@ typedef struct lazy_memo {
 } lazy_memo;
 enum { N_LAZY_MEMOS = 1024 };
 
+/* States come in chunks that never move, so that growing copies nothing. */
+enum { LAZY_CHUNK = 128, LAZY_CONFIG_BLOCK = 2048 };
+typedef struct lazy_chunk {
+    lazy_state states[LAZY_CHUNK];
+    uint8_t flags[LAZY_CHUNK];
+    uint32_t next[]; /* [state * n_classes + class] */
+} lazy_chunk;
+typedef struct lazy_configs {
+    struct lazy_configs *older;
+    lazy_config items[];
+} lazy_configs;
+
 typedef struct lazy {
     const program *program;
     uint32_t n_classes;
-    uint32_t *next; /* [state * n_classes + class] */
-    uint8_t *flags;
-    lazy_state *states;
-    uint32_t n_states, states_capacity;
-    lazy_config *configs;
+    lazy_chunk **chunks;
+    uint32_t n_states, n_chunks, chunks_capacity;
+    lazy_configs *configs; /* the latest block */
     uint32_t n_configs, configs_capacity;
+    size_t config_bytes;
     lazy_frame *frames;
     uint32_t n_frames, frames_capacity;
     uint32_t *state_slots, *frame_slots; /* hashes; powers of two */
@@ -88,7 +107,8 @@ typedef struct lazy {
     uint8_t found_flags;
     uint32_t near; /* of the stacks that were cut, as in lazy_state */
     bool has_few;
-    mica_status status; /* why a computation failed; then results mean nothing */
+    uint32_t near_limit; /* LAZY_NEAR_... */
+    mica_status status;  /* why a computation failed; then results mean nothing */
 } lazy;
 
 mica_status mica_lazy_init(lazy *l, const program *p, mica_error *err);
@@ -99,17 +119,34 @@ uint32_t mica_lazy_compute(lazy *l, uint32_t state, uint32_t class);
 /* Fills hollow, resume, near and has_few of a state. hollow is the state itself where nothing can
  * be cut. */
 void mica_lazy_hollow(lazy *l, uint32_t state);
+/* Fills wide and wide_near. */
+void mica_lazy_widen(lazy *l, uint32_t state);
 /* The state of calling the rule at `node`, or of being in round MANY of a repeat, with the hole
  * below. */
 uint32_t mica_lazy_above_hole(lazy *l, uint32_t node);
+/* The state of having done `count` rounds of the repeat at `node`. */
+uint32_t mica_lazy_round(lazy *l, uint32_t node, uint64_t count, uint32_t parent);
+/* The state after a return from the topmost frame of a stack. */
+uint32_t mica_lazy_after(lazy *l, uint32_t stack);
 /* The same state of another machine of the same program; memo [from->n_frames], zeros at first. */
 uint32_t mica_lazy_import(lazy *l, const lazy *from, uint32_t state, uint32_t *memo);
 size_t mica_lazy_bytes(const lazy *l);
 mica_status mica_lazy_check(const lazy *l, mica_error *err);
 
+static inline lazy_state *lazy_at(const lazy *l, uint32_t state) {
+    return &l->chunks[state / LAZY_CHUNK]->states[state % LAZY_CHUNK];
+}
+static inline uint8_t *lazy_flags(const lazy *l, uint32_t state) {
+    return &l->chunks[state / LAZY_CHUNK]->flags[state % LAZY_CHUNK];
+}
+/* Where each class leads; it stays where it is. */
+static inline uint32_t *lazy_row(const lazy *l, uint32_t state) {
+    return l->chunks[state / LAZY_CHUNK]->next + (size_t)(state % LAZY_CHUNK) * l->n_classes;
+}
+
 static inline uint32_t lazy_step(lazy *l, uint32_t state, uint8_t byte) {
     uint32_t class = l->program->class_of[byte];
-    uint32_t to = l->next[(size_t)state * l->n_classes + class];
+    uint32_t to = lazy_row(l, state)[class];
     return to ? to : mica_lazy_compute(l, state, class);
 }
 

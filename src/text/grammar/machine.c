@@ -195,12 +195,12 @@ void mica_grammar_matcher_free(grammar_matcher *m) {
 
 bool mica_grammar_is_complete(const grammar_matcher *m) {
     uint32_t s = state_of(m);
-    return s == STATE_DEAD || m->machine->lazy.flags[s] & STATE_ACCEPTS;
+    return s == STATE_DEAD || *lazy_flags(&m->machine->lazy, s) & STATE_ACCEPTS;
 }
 
 mica_status mica_grammar_must_end(grammar_matcher *m, bool *out, mica_error *err) {
     (void)err;
-    *out = !m->machine->lazy.states[state_of(m)].n;
+    *out = !lazy_at(&m->machine->lazy, state_of(m))->n;
     return MICA_OK;
 }
 

@@ -26,6 +26,12 @@ enum {
     MACHINE_MAX_COVER_STATES = 1 << 22 /* states beyond have no slices */
 };
 
+/* Where a walk is: the children of one node that are left, and the state before them. */
+typedef struct trie_level {
+    uint32_t at, end, state;
+    const uint32_t *row;
+} trie_level;
+
 struct grammar_machine {
     const grammar *grammar;
     const grammar_vocab *vocab; /* NULL: bytes only */
@@ -42,11 +48,11 @@ struct grammar_machine {
     plain_edge edges[N_PLAIN_STATES][256];
     uint16_t n_edges[N_PLAIN_STATES];
     /* scratch of walks */
-    uint32_t path[TRIE_MAX_DEPTH + 1]; /* states by depth */
+    trie_level levels[TRIE_MAX_DEPTH + 1];
     int32_t *found_ids;
     uint32_t *found_roots;
     uint32_t n_found_ids, n_found_roots, ids_capacity, roots_capacity;
-    uint32_t *cover;     /* see masks.c */
+    uint32_t *cover;     /* see slices.c */
     uint8_t *cover_seen; /* [cover_capacity] */
     uint32_t cover_capacity;
     uint32_t text_state; /* inside a string without constraints; 0: not looked for yet */
@@ -64,11 +70,22 @@ mica_status mica_machine_mask(grammar_machine *m, uint32_t hollow, const token_m
                               mica_error *err);
 /* Sets the bits of all tokens that are allowed in `state`; mask [m->n_words]. */
 mica_status mica_machine_fill(grammar_machine *m, uint32_t state, uint64_t *mask, mica_error *err);
-/* For mica_machine_mask: the edges of plain text in the classes of the grammar. */
+/* A state from which the characters (first bytes) `leads_there` lead to `target`, where all text is
+ * allowed for ever; DEAD: it is none. */
+typedef struct text_start {
+    uint32_t target;
+    bool leads_there[256];
+} text_start;
+
+/* For mica_machine_mask (slices.c): the edges of plain text in the classes of the grammar; the part
+ * of a mask that needs no walk, and the trie of the tokens that do. */
 void mica_machine_init_edges(grammar_machine *m);
+/* Of a character from 0x20 on: CHARS_..., or the character itself. */
+int mica_kind_of_char(unsigned char c);
+void mica_machine_find_slice(grammar_machine *m, uint32_t state, token_mask *t, text_start *start);
 void mica_token_mask_deinit(token_mask *t);
-/* Makes v->text, which needs all else of the vocabulary. */
-mica_status mica_vocab_make_text(grammar_vocab *v, mica_error *err);
+/* Makes v->text and v->space, which need all else of the vocabulary. */
+mica_status mica_vocab_make_known(grammar_vocab *v, mica_error *err);
 /* Makes everything anew with only the states of matchers when too much has piled up. */
 mica_status mica_machine_trim(grammar_machine *m, mica_error *err);
 

@@ -103,7 +103,8 @@ static bool is_dead(const product *p, uint32_t x, uint32_t y) {
 }
 
 static bool accepts(const product *p, uint32_t x, uint32_t y) {
-    bool in_x = p->x.lazy.flags[x] & STATE_ACCEPTS, in_y = p->y.lazy.flags[y] & STATE_ACCEPTS;
+    bool in_x = *lazy_flags(&p->x.lazy, x) & STATE_ACCEPTS;
+    bool in_y = *lazy_flags(&p->y.lazy, y) & STATE_ACCEPTS;
     return in_x && in_y == (p->kind == PRODUCT_BOTH);
 }
 

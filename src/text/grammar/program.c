@@ -146,6 +146,7 @@ static bool has_rules(const expr *x) {
 
 static bool is_inline_rule(const grammar_build *b, uint32_t rule) {
     const expr *body = b->rules[rule].body;
+    if (rule + 1 == b->space_rule) return false; /* its states are known, see masks.c */
     return !has_rules(body) && count_nodes(body, INLINE_RULE_NODES) <= INLINE_RULE_NODES;
 }
 
@@ -396,6 +397,14 @@ static void make_classes(program *p) {
 
 /* ---- all of it ---- */
 
+/* Lists the nodes that take the first byte of white space. */
+static void find_first(program *p, uint32_t node) {
+    const program_node *n = &p->nodes[node];
+    if (n->kind == NODE_JUMP || n->kind == NODE_SPLIT) find_first(p, n->a);
+    if (n->kind == NODE_SPLIT) find_first(p, n->b);
+    if (n->kind == NODE_SET && p->n_space_nodes < 4) p->space_nodes[p->n_space_nodes++] = node;
+}
+
 static void emit_all(emitter *e, uint32_t root) {
     add_node(e, (program_node){.kind = NODE_RETURN});
     add_node(e, (program_node){.kind = NODE_FAIL});
@@ -408,6 +417,11 @@ static void emit_all(emitter *e, uint32_t root) {
     uint32_t string_rule = e->b->string_rule;
     if (string_rule && e->rule_start[string_rule - 1])
         e->p->string_start = e->rule_start[string_rule - 1] - 1;
+    uint32_t space_rule = e->b->space_rule;
+    if (!e->status && space_rule && e->rule_start[space_rule - 1]) {
+        e->p->space_start = e->rule_start[space_rule - 1] - 1;
+        find_first(e->p, e->p->space_start);
+    }
 }
 
 mica_status mica_program_build(program *out, grammar_build *b, uint32_t root, mica_error *err) {

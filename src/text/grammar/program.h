@@ -51,6 +51,10 @@ typedef struct program {
     uint32_t n_entries;
     uint32_t start;
     uint32_t string_start; /* of the rule of JSON strings without constraints; 0: there is none */
+    /* The rule of white space between JSON tokens and the nodes that take its first byte; 0: none.
+     */
+    uint32_t space_start, n_space_nodes;
+    uint32_t space_nodes[4];
     uint32_t n_classes;
     uint8_t class_of[256];
     uint8_t byte_of[256]; /* of each class, one byte */

@@ -6,6 +6,7 @@
 
 #include "text/grammar/charset.h"
 #include "text/grammar/machine.h"
+#include "text/grammar/strings_expr.h"
 
 mica_status mica_schema_check(schema_compiler *c, const expr *e) {
     return e ? MICA_OK : mica_build_check(c->b, c->err);
@@ -188,7 +189,7 @@ static mica_status compile_branches(schema_compiler *c, const json_value *choice
         if (st) return st;
         if (!mica_expr_push(c->b, &items, e)) return mica_schema_check(c, NULL);
     }
-    *out = mica_expr_alt(c->b, items.items, items.n);
+    *out = mica_expr_factored(c->b, items.items, items.n);
     return mica_schema_check(c, *out);
 }
 
@@ -232,7 +233,7 @@ static mica_status compile_place(schema_compiler *c, const schema_list *list, co
     expr_list ways = {0};
     mica_status st = expand(c, &p, 0, &ways);
     if (st) return st;
-    *out = mica_expr_alt(c->b, ways.items, ways.n);
+    *out = mica_expr_factored(c->b, ways.items, ways.n);
     return mica_schema_check(c, *out);
 }
 
@@ -315,7 +316,16 @@ mica_status mica_schema_compiler_init(schema_compiler *c, grammar_build *b, cons
                                       const schema_options *options, mica_error *err) {
     *c = (schema_compiler){.b = b, .root = root, .err = err};
     if (options) c->options = *options;
-    c->space = c->options.is_compact ? b->empty : make_space(b);
+    c->space = b->empty;
+    if (c->options.is_compact) return MICA_OK;
+    if (!b->space_rule) {
+        uint32_t rule;
+        const expr *space = make_space(b);
+        if (!space || !mica_build_rule(b, "space", 5, &rule)) return mica_schema_check(c, NULL);
+        b->rules[rule].body = space;
+        b->space_rule = rule + 1;
+    }
+    c->space = mica_expr_rule(b, b->space_rule - 1);
     return mica_schema_check(c, c->space);
 }
 

@@ -12,4 +12,7 @@ typedef struct byte_string {
 /* Sorts `items`. */
 const expr *mica_strings_expr(grammar_build *b, byte_string *items, size_t n);
 
+/* The alternatives, with equal beginnings shared; like mica_expr_alt otherwise. */
+const expr *mica_expr_factored(grammar_build *b, const expr *const *items, size_t n);
+
 #endif

@@ -71,7 +71,36 @@ static void sort_ids(const grammar_vocab *v, int32_t *ids, int32_t *scratch, siz
 static void trie_deinit(token_trie *t) {
     mica_free(t->nodes);
     mica_free(t->first);
+    mica_free(t->end);
+    mica_free(t->height);
     mica_free(t->ids);
+}
+
+/* Of each token, where plain text begins that goes to its end: behind it, too, at the beginnings of
+ * characters. */
+static size_t plain_from(const char *s, size_t n) {
+    bool is_plain[TRIE_MAX_DEPTH + 1];
+    size_t from = n;
+    is_plain[n] = true;
+    for (size_t d = n; d-- > 0;) {
+        unsigned char c = (unsigned char)s[d];
+        bool is_valid;
+        size_t width = mica_utf8_step(s + d, n - d, &is_valid);
+        is_plain[d] = c >= 0x20 && c != '"' && c != '\\' && is_valid && is_plain[d + width];
+        if (is_plain[d]) from = d;
+    }
+    return from;
+}
+
+static mica_status find_plain(grammar_vocab *v, mica_error *err) {
+    v->plain_from = mica_calloc(v->n_ids + 1, 1);
+    if (!v->plain_from) return fail_memory(err);
+    for (size_t id = 0; id < v->n_ids; id++) {
+        size_t n;
+        const char *bytes = vocab_bytes(v, (int32_t)id, &n);
+        v->plain_from[id] = (uint8_t)plain_from(bytes, n);
+    }
+    return MICA_OK;
 }
 
 /* How many bytes two tokens share at their beginning. */
@@ -94,36 +123,30 @@ static size_t count_trie_nodes(const grammar_vocab *v, const int32_t *ids, size_
     return n_nodes;
 }
 
-/* Unmarks the nodes behind which this token is not plain: from its end backwards, a place is plain
- * if a plain character begins there and the place behind it is plain. */
-static void unmark_plain(token_trie *t, const char *s, size_t n, const uint32_t *open) {
-    bool is_plain[TRIE_MAX_DEPTH + 1];
-    is_plain[n] = true;
-    for (size_t d = n; d-- > 0;) {
-        unsigned char c = (unsigned char)s[d];
-        bool is_valid;
-        size_t width = mica_utf8_step(s + d, n - d, &is_valid);
-        is_plain[d] = c >= 0x20 && c != '"' && c != '\\' && is_valid && is_plain[d + width];
-        if (!is_plain[d]) t->nodes[open[d]].is_plain = false;
+/* Appends the children of node i, whose tokens share `depth` bytes. */
+static void add_children(token_trie *t, const grammar_vocab *v, uint32_t i, size_t depth) {
+    trie_node *parent = &t->nodes[i];
+    unsigned last = 0;
+    parent->children = t->n_nodes;
+    parent->flags = TRIE_IS_PLAIN;
+    for (uint32_t k = t->first[i]; k < t->end[i]; k++) {
+        size_t n;
+        const char *s = vocab_bytes(v, t->ids[k], &n);
+        if (n == depth) {
+            parent->flags |= TRIE_HAS_IDS;
+            continue;
+        }
+        unsigned char c = (unsigned char)s[depth];
+        if (v->plain_from[t->ids[k]] > depth || (c & 0xC0) == 0x80)
+            parent->flags &= (uint8_t)~TRIE_IS_PLAIN;
+        if (c + 1u != last) {
+            t->nodes[t->n_nodes] = (trie_node){.byte = c};
+            t->first[t->n_nodes++] = k;
+            parent->n_children++;
+        }
+        last = c + 1u;
+        t->end[t->n_nodes - 1] = k + 1;
     }
-}
-
-/* Adds the nodes of the next token in order; open[d] is the latest node of depth d. */
-static void add_token(token_trie *t, const grammar_vocab *v, uint32_t i, uint32_t *open,
-                      size_t *depth) {
-    size_t n, n_common = i ? common_bytes(v, t->ids[i - 1], t->ids[i]) : 0;
-    const char *s = vocab_bytes(v, t->ids[i], &n);
-    for (; *depth > n_common; --*depth) {
-        t->nodes[open[*depth]].skip = t->n_nodes;
-    }
-    while (*depth < n) {
-        open[++*depth] = t->n_nodes;
-        t->first[t->n_nodes] = i;
-        t->nodes[t->n_nodes++] =
-            (trie_node){.depth = (uint8_t)*depth, .byte = (uint8_t)s[*depth - 1], .is_plain = true};
-    }
-    t->nodes[open[*depth]].has_ids = true;
-    unmark_plain(t, s, n, open);
 }
 
 /* Takes over the sorted ids. */
@@ -133,19 +156,24 @@ static mica_status trie_init(token_trie *t, const grammar_vocab *v, int32_t *ids
     t->n_ids = (uint32_t)n;
     size_t n_nodes = count_trie_nodes(v, ids, n);
     t->nodes = mica_calloc(n_nodes, sizeof(*t->nodes));
-    t->first = mica_calloc(n_nodes + 1, sizeof(*t->first));
-    if (!t->nodes || !t->first) return fail_memory(err);
-    uint32_t open[TRIE_MAX_DEPTH + 1] = {0};
-    size_t depth = 0;
+    t->first = mica_calloc(n_nodes, sizeof(*t->first));
+    t->end = mica_calloc(n_nodes, sizeof(*t->end));
+    t->height = mica_calloc(n_nodes, 1);
+    if (!t->nodes || !t->first || !t->end || !t->height) return fail_memory(err);
     t->n_nodes = 1;
-    for (uint32_t i = 0; i < n; i++) {
-        add_token(t, v, i, open, &depth);
+    t->end[0] = t->n_ids;
+    uint32_t i = 0;
+    for (size_t depth = 0; i < t->n_nodes; depth++) {
+        for (uint32_t level_end = t->n_nodes; i < level_end; i++) {
+            add_children(t, v, i, depth);
+        }
     }
-    for (; depth > 0; depth--) {
-        t->nodes[open[depth]].skip = t->n_nodes;
+    while (i-- > 0) {
+        for (uint32_t k = 0; k < t->nodes[i].n_children; k++) {
+            uint8_t h = t->height[t->nodes[i].children + k];
+            if (h >= t->height[i]) t->height[i] = (uint8_t)(h + 1);
+        }
     }
-    t->nodes[0].skip = t->n_nodes;
-    t->first[t->n_nodes] = t->n_ids;
     return MICA_OK;
 }
 
@@ -165,15 +193,34 @@ static uint32_t count_plain_chars(const char *s, size_t n) {
 }
 
 static mica_status alloc_masks(grammar_vocab *v, mica_error *err) {
-    v->far_ids = mica_calloc(v->n_ids + 1, sizeof(*v->far_ids));
     for (int i = 0; i < N_SLICES; i++) {
         v->slices[i] = mica_calloc(GRAMMAR_MASK_WORDS(v->n_ids) + 1, sizeof(**v->slices));
         if (!v->slices[i]) return fail_memory(err);
     }
-    return v->far_ids ? MICA_OK : fail_memory(err);
+    for (int c = 0x20; c < N_CHARS; c++) {
+        v->with[c] = mica_calloc(GRAMMAR_MASK_WORDS(v->n_ids) + 1, sizeof(**v->with));
+        if (!v->with[c]) return fail_memory(err);
+    }
+    return MICA_OK;
 }
 
 static void set_bit(uint64_t *mask, int32_t id) { mask[id >> 6] |= UINT64_C(1) << (id & 63); }
+
+int mica_kind_of_char(unsigned char c) {
+    if (memchr(" -./:@_", c, 7)) return c;
+    if (c >= 0x80) return CHARS_OTHER;
+    if (c >= 'a' && c <= 'z') return CHARS_LOWER;
+    if (c >= 'A' && c <= 'Z') return CHARS_UPPER;
+    return c >= '0' && c <= '9' ? CHARS_DIGIT : CHARS_RARE;
+}
+
+static void fill_with(grammar_vocab *v, int32_t id, const char *bytes, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)bytes[i];
+        if (c >= 0x20 && c < 0x80) set_bit(v->with[c], id);
+        if (c >= 0x20) set_bit(v->with[mica_kind_of_char(c)], id);
+    }
+}
 
 static void fill_masks(grammar_vocab *v) {
     for (uint32_t i = 0; i < v->all.n_ids; i++) {
@@ -185,7 +232,12 @@ static void fill_masks(grammar_vocab *v) {
             set_bit(v->slices[k], id);
         }
         if (n_chars != UINT32_MAX) set_bit(v->slices[SLICE_NO_LIMIT], id);
-        if (length > LAZY_NEAR_BYTES) v->far_ids[v->n_far_ids++] = id;
+        fill_with(v, id, bytes, length);
+    }
+    for (int c = 0x20; c < N_CHARS; c++) {
+        for (size_t w = 0; w < GRAMMAR_MASK_WORDS(v->n_ids); w++) {
+            v->n_with[c] += (uint32_t)__builtin_popcountll(v->with[c][w]);
+        }
     }
 }
 
@@ -202,6 +254,112 @@ static mica_status part_init(token_trie *t, const grammar_vocab *v, const uint64
     return trie_init(t, v, ids, n, err);
 }
 
+/* Appends to `out` the ids of `from` whose size (by size[id]) is more than `above`, by size. */
+static mica_status list_by_size(int32_t **out, uint32_t *n_out, const token_trie *from,
+                                const uint8_t *size, uint32_t above, mica_error *err) {
+    uint32_t at[TRIE_MAX_DEPTH] = {0}; /* by size: how many, then where they go */
+    *out = mica_calloc(from->n_ids + 1, sizeof(**out));
+    if (!*out) return fail_memory(err);
+    for (uint32_t i = 0; i < from->n_ids; i++) {
+        at[size[from->ids[i]]]++;
+    }
+    for (size_t n = TRIE_MAX_DEPTH - 1; n > above; n--) {
+        uint32_t n_of_size = at[n];
+        at[n] = *n_out;
+        *n_out += n_of_size;
+    }
+    for (uint32_t i = 0; i < from->n_ids; i++) {
+        uint8_t n = size[from->ids[i]];
+        if (n > above) (*out)[at[n]++] = from->ids[i];
+    }
+    return MICA_OK;
+}
+
+/* Lists of long tokens. */
+static mica_status list_long(grammar_vocab *v, mica_error *err) {
+    uint8_t *size = mica_calloc(v->n_ids + 1, 1);
+    if (!size) return fail_memory(err);
+    for (size_t id = 0; id < v->n_ids; id++) {
+        size[id] = (uint8_t)(v->off[id + 1] - v->off[id]);
+    }
+    mica_status st = list_by_size(&v->far_ids, &v->n_far_ids, &v->all, size, LAZY_NEAR_BYTES, err);
+    if (!st)
+        st = list_by_size(&v->long_ids, &v->n_long_ids, &v->not_plain, size, LAZY_NEAR_CHARS, err);
+    for (size_t id = 0; id < v->n_ids; id++) {
+        size_t n;
+        const char *bytes = vocab_bytes(v, (int32_t)id, &n);
+        uint32_t n_chars = count_plain_chars(bytes, n);
+        size[id] = n_chars == UINT32_MAX ? 0 : (uint8_t)n_chars;
+    }
+    if (!st) st = list_by_size(&v->wordy_ids, &v->n_wordy_ids, &v->all, size, SLICE_MAX_CHARS, err);
+    v->wordy_chars = mica_calloc(v->n_wordy_ids + 1, 1);
+    if (!st && !v->wordy_chars) st = fail_memory(err);
+    for (uint32_t i = 0; i < v->n_wordy_ids && !st; i++) {
+        v->wordy_chars[i] = size[v->wordy_ids[i]];
+    }
+    mica_free(size);
+    return st;
+}
+
+/* How many bytes of whole plain characters a token begins with. */
+static uint8_t count_plain_bytes(const char *s, size_t n) {
+    size_t i = 0;
+    while (i < n) {
+        bool is_valid;
+        unsigned char c = (unsigned char)s[i];
+        size_t width = mica_utf8_step(s + i, n - i, &is_valid);
+        if (c < 0x20 || c == '"' || c == '\\' || !is_valid) break;
+        i += width;
+    }
+    return (uint8_t)i;
+}
+
+static mica_status append_tail(grammar_vocab *to, text_buffer *all, const grammar_vocab *v,
+                               int32_t id, mica_error *err) {
+    size_t n;
+    const char *bytes = vocab_bytes(v, id, &n);
+    uint8_t n_plain = count_plain_bytes(bytes, n);
+    mica_status st = MICA_OK;
+    while (to->n_ids <= (size_t)id) {
+        to->off[++to->n_ids] = (uint32_t)all->n;
+    }
+    if (n_plain) st = mica_text_buffer_append(all, TRIE_ANY_TEXT, 1, err);
+    if (!st) st = mica_text_buffer_append(all, bytes + n_plain, n - n_plain, err);
+    to->off[id + 1] = (uint32_t)all->n;
+    return st;
+}
+
+/* Tails are the tokens of a vocabulary of their own. */
+static mica_status make_tails(grammar_vocab *v, mica_error *err) {
+    uint32_t n = v->not_plain.n_ids;
+    int32_t *ids = mica_calloc(n + 1, sizeof(*ids)), *scratch = mica_calloc(n + 1, sizeof(*ids));
+    int32_t *by_id = mica_calloc(v->n_ids + 1, sizeof(*by_id));
+    grammar_vocab tails = {.off = mica_calloc(v->n_ids + 1, sizeof(*tails.off))};
+    text_buffer all = {0};
+    mica_status st = ids && scratch && by_id && tails.off ? MICA_OK : fail_memory(err);
+    for (uint32_t i = 0; i < n && !st; i++) {
+        ids[i] = v->not_plain.ids[i];
+        by_id[ids[i]] = 1;
+    }
+    for (size_t id = 0; id < v->n_ids && !st; id++) {
+        if (by_id[id]) st = append_tail(&tails, &all, v, (int32_t)id, err);
+    }
+    tails.blob = all.data;
+    if (!st) st = find_plain(&tails, err);
+    if (!st) {
+        sort_ids(&tails, ids, scratch, n, 0);
+        st = trie_init(&v->tails, &tails, ids, n, err);
+        ids = NULL;
+    }
+    mica_free(ids);
+    mica_free(scratch);
+    mica_free(by_id);
+    mica_free(tails.off);
+    mica_free(tails.blob);
+    mica_free(tails.plain_from);
+    return st;
+}
+
 /* ---- vocabularies ---- */
 
 void mica_grammar_vocab_free(grammar_vocab *v) {
@@ -209,11 +367,20 @@ void mica_grammar_vocab_free(grammar_vocab *v) {
     trie_deinit(&v->all);
     trie_deinit(&v->not_plain);
     trie_deinit(&v->not_short);
+    trie_deinit(&v->tails);
     for (int i = 0; i < N_SLICES; i++) {
         mica_free(v->slices[i]);
     }
+    for (int c = 0; c < N_CHARS; c++) {
+        mica_free(v->with[c]);
+    }
     mica_free(v->far_ids);
+    mica_free(v->long_ids);
+    mica_free(v->wordy_ids);
+    mica_free(v->wordy_chars);
     mica_token_mask_deinit(&v->text);
+    mica_token_mask_deinit(&v->space);
+    mica_free(v->plain_from);
     mica_free(v->blob);
     mica_free(v->off);
     mica_free(v);
@@ -234,13 +401,19 @@ static mica_status build_tries(grammar_vocab *v, mica_error *err) {
         mica_free(ids);
         return fail_memory(err);
     }
-    mica_status st = trie_init(&v->all, v, ids, n, err);
+    v->all.ids = ids; /* freed with the trie */
+    mica_status st = find_plain(v, err);
+    if (!st) st = trie_init(&v->all, v, ids, n, err);
     if (!st) st = alloc_masks(v, err);
     if (st) return st;
     fill_masks(v);
     st = part_init(&v->not_plain, v, v->slices[SLICE_NO_LIMIT], err);
     if (!st) st = part_init(&v->not_short, v, v->slices[SLICE_MAX_CHARS], err);
-    return st ? st : mica_vocab_make_text(v, err);
+    if (!st) st = list_long(v, err);
+    if (!st) st = make_tails(v, err);
+    mica_free(v->plain_from);
+    v->plain_from = NULL;
+    return st ? st : mica_vocab_make_known(v, err);
 }
 
 static mica_status new_vocab(grammar_vocab **out, size_t n_ids, mica_error *err) {

@@ -1,0 +1,425 @@
+/* slices.c: masks of plain text, taken whole.
+ *
+ * Inside strings most of the vocabulary is allowed, and its tokens need no walk: where all text of
+ * so many characters fits a slice of the vocabulary is the answer; where all text fits but for some
+ * characters (a pattern like [^/]+) it is what is left of the slice without the tokens that hold
+ * one of them, and only those are tried one by one.
+ */
+#include "text/grammar/machine.h"
+
+#include <string.h>
+
+/* ---- plain text ---- */
+
+/* Well-formed UTF-8 without what JSON strings escape, as a machine: 0 between characters, 1 to 3 so
+ * many bytes to come, 4 to 7 after the lead bytes E0, ED, F0 and F4, which narrow the next one. */
+enum { PLAIN_E0 = 4, PLAIN_ED, PLAIN_F0, PLAIN_F4, PLAIN_NONE = 255 };
+
+static uint8_t plain_lead(unsigned c) {
+    if (c < 0x80) return c < 0x20 || c == '"' || c == '\\' ? PLAIN_NONE : 0;
+    if (c < 0xC2 || c > 0xF4) return PLAIN_NONE;
+    if (c < 0xE0) return 1;
+    if (c == 0xE0) return PLAIN_E0;
+    if (c == 0xED) return PLAIN_ED;
+    if (c < 0xF0) return 2;
+    if (c == 0xF0) return PLAIN_F0;
+    return c == 0xF4 ? PLAIN_F4 : 3;
+}
+
+static uint8_t plain_next(unsigned state, unsigned c) {
+    static const struct {
+        uint8_t low, high, to;
+    } rules[N_PLAIN_STATES] = {
+        [1] = {0x80, 0xBF, 0},        [2] = {0x80, 0xBF, 1},        [3] = {0x80, 0xBF, 2},
+        [PLAIN_E0] = {0xA0, 0xBF, 1}, [PLAIN_ED] = {0x80, 0x9F, 1}, [PLAIN_F0] = {0x90, 0xBF, 2},
+        [PLAIN_F4] = {0x80, 0x8F, 2}};
+    if (!state) return plain_lead(c);
+    return c < rules[state].low || c > rules[state].high ? PLAIN_NONE : rules[state].to;
+}
+
+void mica_machine_init_edges(grammar_machine *m) {
+    for (unsigned s = 0; s < N_PLAIN_STATES; s++) {
+        uint64_t seen[256] = {0}; /* of each class: the targets */
+        for (unsigned c = 0; c < 256; c++) {
+            uint8_t to = plain_next(s, c), class = m->lazy.program->class_of[c];
+            if (to == PLAIN_NONE || seen[class] >> to & 1) continue;
+            seen[class] |= UINT64_C(1) << to;
+            m->edges[s][m->n_edges[s]++] = (plain_edge){class, to};
+        }
+    }
+}
+
+/* A breadth-first search over pairs (state, place in a character): `cover` holds them as
+ * state * 8 + place, those of one length in characters after the other; `cover_seen` has a bit for
+ * each place of each state. */
+typedef struct cover_search {
+    grammar_machine *m;
+    uint32_t n;       /* pairs in `cover` */
+    uint32_t n_later; /* pairs of the next length, stored from the other end */
+} cover_search;
+
+/* Room for a state; what is new starts unseen. */
+static bool grow_cover(grammar_machine *m, uint32_t state) {
+    uint32_t capacity = 2 * state + 1024;
+    uint8_t *grown = mica_realloc(m->cover_seen, capacity);
+    if (!grown) {
+        m->lazy.status = MICA_E_NOMEM;
+        return false;
+    }
+    memset(grown + m->cover_capacity, 0, capacity - m->cover_capacity);
+    m->cover_seen = grown;
+    m->cover_capacity = capacity;
+    return true;
+}
+
+/* Remembers the pair; false: it was there before, or there is no more room. */
+static bool mark_pair(cover_search *c, uint32_t pair) {
+    grammar_machine *m = c->m;
+    if (pair >> 3 >= m->cover_capacity && !grow_cover(m, pair >> 3)) return false;
+    uint8_t bit = (uint8_t)(1 << (pair & 7));
+    if (m->cover_seen[pair >> 3] & bit) return false;
+    m->cover_seen[pair >> 3] |= bit;
+    return true;
+}
+
+/* What plain text an edge leads into; it counts how many fit and how many do not. */
+typedef struct edge_count {
+    bool has_alive, has_dead;
+} edge_count;
+
+/* Follows all edges of a pair. False: too many pairs, or some edges fit and some do not. */
+static bool follow_pair(cover_search *c, uint32_t pair, edge_count *count) {
+    grammar_machine *m = c->m;
+    uint32_t state = pair >> 3, place = pair & 7;
+    for (uint32_t i = 0; i < m->n_edges[place]; i++) {
+        plain_edge edge = m->edges[place][i];
+        uint32_t to = lazy_row(&m->lazy, state)[edge.class];
+        if (!to) to = mica_lazy_compute(&m->lazy, state, edge.class);
+        bool is_dead = !lazy_at(&m->lazy, to)->n;
+        *(is_dead ? &count->has_dead : &count->has_alive) = true;
+        if (count->has_dead && count->has_alive) return false;
+        if (is_dead) continue;
+        uint32_t next = to << 3 | edge.to;
+        if (to >= MACHINE_MAX_COVER_STATES || c->n + c->n_later == MACHINE_MAX_COVER) return false;
+        if (!mark_pair(c, next)) continue;
+        if (edge.to)
+            m->cover[c->n++] = next;
+        else
+            m->cover[MACHINE_MAX_COVER - ++c->n_later] = next;
+    }
+    return true;
+}
+
+/* How many characters of plain text fit, whatever they are. *is_exact: none fits behind those. */
+static uint32_t search_cover(cover_search *c, bool *is_exact) {
+    grammar_machine *m = c->m;
+    uint32_t i = 0;
+    *is_exact = false;
+    for (uint32_t n_chars = 0; n_chars < SLICE_MAX_CHARS; n_chars++) {
+        edge_count count = {0};
+        for (; i < c->n; i++) {
+            if (!follow_pair(c, m->cover[i], &count)) return n_chars;
+        }
+        *is_exact = count.has_dead;
+        if (*is_exact) return n_chars;
+        if (!c->n_later) return SLICE_NO_LIMIT;
+        for (; c->n_later > 0; c->n_later--) {
+            m->cover[c->n++] = m->cover[MACHINE_MAX_COVER - c->n_later];
+        }
+    }
+    return SLICE_MAX_CHARS;
+}
+
+/* The same for a state that is between two rounds of a counted repeat of plain characters, from its
+ * bounds alone. */
+static bool count_rounds(grammar_machine *m, uint32_t state, uint32_t *n_chars, bool *is_exact) {
+    lazy *l = &m->lazy;
+    const lazy_state *s = lazy_at(l, state);
+    for (uint32_t i = 0; i < s->n; i++) {
+        lazy_frame f = l->frames[s->configs[i].stack];
+        const program_node *n = &l->program->nodes[f.node];
+        if (s->configs[i].stack <= STACK_HOLE || !n->is_plain) continue;
+        if (mica_lazy_round(l, f.node, f.count, f.parent) != state) return false;
+        *is_exact = f.count < REPEAT_COARSE && n->max != EXPR_UNBOUNDED &&
+                    n->max - f.count <= SLICE_MAX_CHARS;
+        *n_chars = *is_exact ? (uint32_t)(n->max - f.count) : SLICE_NO_LIMIT;
+        if (!*is_exact && f.count < REPEAT_COARSE && n->max != EXPR_UNBOUNDED)
+            *n_chars = SLICE_MAX_CHARS;
+        return true;
+    }
+    return false;
+}
+
+static uint32_t count_cover(grammar_machine *m, uint32_t state, bool *is_exact) {
+    cover_search c = {.m = m};
+    uint32_t n_rounds;
+    *is_exact = false;
+    if (count_rounds(m, state, &n_rounds, is_exact)) return n_rounds;
+    if (state >= MACHINE_MAX_COVER_STATES) return 0;
+    if (!mark_pair(&c, state << 3)) return 0;
+    m->cover[c.n++] = state << 3;
+    uint32_t n_chars = search_cover(&c, is_exact);
+    for (uint32_t i = 0; i < c.n; i++) {
+        m->cover_seen[m->cover[i] >> 3] = 0;
+    }
+    for (uint32_t i = 1; i <= c.n_later; i++) {
+        m->cover_seen[m->cover[MACHINE_MAX_COVER - i] >> 3] = 0;
+    }
+    return n_chars;
+}
+
+/* ---- all text but some characters ---- */
+
+enum { MIN_LOOP_CHARS = 24, N_ASCII = 128 };
+
+/* From a state most characters lead to `target`, and from there back to it. */
+typedef struct loop_slice {
+    grammar_machine *m;
+    uint32_t state, target;
+    uint32_t from_state[N_ASCII], from_target[N_ASCII]; /* where they lead; DEAD where not plain */
+    /* The same for all characters beyond ASCII, STATE_UNKNOWN: not all of them to one state. */
+    uint32_t other_from_state, other_from_target;
+    bool is_out[N_CHARS]; /* does not lead back to the target */
+} loop_slice;
+
+static uint32_t step_plain(grammar_machine *m, uint32_t state, unsigned c) {
+    uint32_t to = lazy_step(&m->lazy, state, (uint8_t)c);
+    return lazy_at(&m->lazy, to)->n ? to : STATE_DEAD;
+}
+
+/* Where all characters beyond ASCII lead that begin at a place; *to UNKNOWN at first. False: not to
+ * one state. */
+static bool follow_other(grammar_machine *m, uint32_t state, uint32_t place, uint32_t *to) {
+    for (uint32_t i = 0; i < m->n_edges[place]; i++) {
+        plain_edge edge = m->edges[place][i];
+        if (!place && !edge.to) continue; /* ASCII */
+        uint32_t next = lazy_row(&m->lazy, state)[edge.class];
+        if (!next) next = mica_lazy_compute(&m->lazy, state, edge.class);
+        if (!lazy_at(&m->lazy, next)->n) next = STATE_DEAD;
+        if (next != STATE_DEAD && edge.to) {
+            if (!follow_other(m, next, edge.to, to)) return false;
+            continue;
+        }
+        if (*to && *to != next) return false;
+        *to = next;
+    }
+    return true;
+}
+
+static uint32_t step_other(grammar_machine *m, uint32_t state) {
+    uint32_t to = STATE_UNKNOWN;
+    return follow_other(m, state, 0, &to) ? to : STATE_UNKNOWN;
+}
+
+static bool is_plain_ascii(unsigned c) { return c >= 0x20 && c < 0x80 && c != '"' && c != '\\'; }
+
+static void step_all(grammar_machine *m, uint32_t state, uint32_t *to) {
+    for (unsigned c = 0; c < N_ASCII; c++) {
+        to[c] = is_plain_ascii(c) ? step_plain(m, state, c) : STATE_DEAD;
+    }
+}
+
+/* The state that most characters lead to, if any has most of them; DEAD: few are alive. */
+static uint32_t find_target(const uint32_t *to) {
+    uint32_t target = STATE_DEAD;
+    int votes = 0, n_alive = 0;
+    for (unsigned c = 0; c < N_ASCII; c++) {
+        if (to[c] == STATE_DEAD) continue;
+        n_alive++;
+        if (!votes) target = to[c];
+        votes += to[c] == target ? 1 : -1;
+    }
+    return n_alive < MIN_LOOP_CHARS ? STATE_DEAD : target;
+}
+
+static bool find_loop(loop_slice *s, grammar_machine *m, uint32_t state) {
+    *s = (loop_slice){.m = m, .state = state};
+    step_all(m, state, s->from_state);
+    s->target = find_target(s->from_state);
+    if (s->target == STATE_DEAD) return false;
+    step_all(m, s->target, s->from_target);
+    int n_loops = 0;
+    for (unsigned c = 0; c < N_ASCII; c++) {
+        s->is_out[c] = is_plain_ascii(c) && s->from_target[c] != s->target;
+        n_loops += is_plain_ascii(c) && !s->is_out[c];
+    }
+    if (n_loops < MIN_LOOP_CHARS) return false;
+    s->other_from_state = step_other(m, state);
+    s->other_from_target = step_other(m, s->target);
+    s->is_out[CHARS_OTHER] = s->other_from_target != s->target;
+    /* Tokens with characters beyond ASCII are too many to be tried one by one. */
+    if (s->is_out[CHARS_OTHER])
+        return s->other_from_target == STATE_DEAD && s->other_from_state == STATE_DEAD;
+    return s->other_from_state == s->target || s->other_from_state == STATE_DEAD;
+}
+
+/* Whether tokens that hold an `out` character may be allowed. */
+static bool is_odd(const loop_slice *s, unsigned c) {
+    return c < N_ASCII && s->is_out[c] &&
+           (s->from_target[c] != STATE_DEAD || s->from_state[c] != STATE_DEAD);
+}
+
+static bool are_odd_few(const loop_slice *s) {
+    const grammar_vocab *v = s->m->vocab;
+    size_t n = 0;
+    for (unsigned c = 0; c < N_ASCII; c++) {
+        if (is_odd(s, c)) n += v->n_with[c];
+        if (is_plain_ascii(c) && !s->is_out[c] && s->from_state[c] != s->target &&
+            s->from_state[c] != STATE_DEAD)
+            n += v->n_with[c];
+    }
+    return n <= v->n_ids / 16 + 64;
+}
+
+/* The masks of all `out` characters, those of a whole kind as one. */
+static uint32_t list_out(const loop_slice *s, const uint64_t **masks) {
+    bool is_whole[N_CHARS];
+    uint32_t n = 0;
+    memset(is_whole, true, sizeof(is_whole));
+    for (unsigned c = 0; c < N_ASCII; c++) {
+        if (is_plain_ascii(c) && !s->is_out[c])
+            is_whole[mica_kind_of_char((unsigned char)c)] = false;
+    }
+    for (unsigned c = 0; c < N_ASCII; c++) {
+        int kind = s->is_out[c] ? mica_kind_of_char((unsigned char)c) : 0;
+        if (s->is_out[c] && !(kind >= CHARS_OTHER && is_whole[kind]))
+            masks[n++] = s->m->vocab->with[c];
+    }
+    for (int kind = CHARS_LOWER; kind < N_CHARS; kind++) {
+        if (is_whole[kind]) masks[n++] = s->m->vocab->with[kind];
+    }
+    if (s->is_out[CHARS_OTHER]) masks[n++] = s->m->vocab->with[CHARS_OTHER];
+    return n;
+}
+
+static void fill_loop(const loop_slice *s, uint64_t *mask) {
+    enum { BLOCK = 64 }; /* words that stay at hand while all masks are read */
+    const uint64_t *masks[N_CHARS], *plain = s->m->vocab->slices[SLICE_NO_LIMIT];
+    uint32_t n = list_out(s, masks);
+    for (size_t from = 0; from < s->m->n_words; from += BLOCK) {
+        size_t n_words = s->m->n_words - from < BLOCK ? s->m->n_words - from : BLOCK;
+        uint64_t out[BLOCK] = {0};
+        for (uint32_t k = 0; k < n; k++) {
+            for (size_t w = 0; w < n_words; w++) {
+                out[w] |= masks[k][from + w];
+            }
+        }
+        for (size_t w = 0; w < n_words; w++) {
+            mask[from + w] = plain[from + w] & ~out[w];
+        }
+    }
+}
+
+/* Sets the bit of a plain token if it fits. False: the hole is popped inside. */
+static bool try_token(const loop_slice *s, int32_t id, uint64_t *mask) {
+    lazy *l = &s->m->lazy;
+    uint32_t to = s->state;
+    size_t n;
+    const char *bytes = vocab_bytes(s->m->vocab, id, &n);
+    for (size_t i = 0; i < n; i++) {
+        if (i && *lazy_flags(l, to) & STATE_OPEN) return false;
+        to = lazy_step(l, to, (uint8_t)bytes[i]);
+        if (to == STATE_DEAD) return true;
+    }
+    mask[id >> 6] |= UINT64_C(1) << (id & 63);
+    return true;
+}
+
+/* Plain tokens with a character that leads elsewhere. */
+static bool try_odd(const loop_slice *s, uint64_t *mask) {
+    const grammar_vocab *v = s->m->vocab;
+    const uint64_t *plain = v->slices[SLICE_NO_LIMIT];
+    for (unsigned c = 0; c < N_ASCII; c++) {
+        if (!is_odd(s, c)) continue;
+        for (size_t w = 0; w < s->m->n_words; w++) {
+            for (uint64_t bits = v->with[c][w] & plain[w]; bits; bits &= bits - 1) {
+                if (!try_token(s, (int32_t)(w * 64) + __builtin_ctzll(bits), mask)) return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Tokens whose first character does not lead to the target although it would later on. */
+static bool try_first(const loop_slice *s, uint64_t *mask) {
+    const token_trie *t = &s->m->vocab->all;
+    const uint64_t *plain = s->m->vocab->slices[SLICE_NO_LIMIT];
+    const trie_node *root = &t->nodes[0];
+    for (uint32_t i = root->children; i < root->children + root->n_children; i++) {
+        unsigned c = t->nodes[i].byte;
+        if (c < N_ASCII ? s->is_out[c] || s->from_state[c] == s->target
+                        : s->is_out[CHARS_OTHER] || s->other_from_state == s->target)
+            continue;
+        bool is_dead = c >= N_ASCII || s->from_state[c] == STATE_DEAD;
+        for (uint32_t k = t->first[i]; k < t->end[i]; k++) {
+            int32_t id = t->ids[k];
+            uint64_t bit = UINT64_C(1) << (id & 63);
+            mask[id >> 6] &= ~bit;
+            if (!is_dead && plain[id >> 6] & bit && !try_token(s, id, mask)) return false;
+        }
+    }
+    return true;
+}
+
+/* Makes t->dense of all plain tokens that fit. False: it cannot. */
+static bool take_loop(grammar_machine *m, uint32_t state, token_mask *t) {
+    loop_slice s;
+    if (!m->vocab->has_text || !find_loop(&s, m, state) || !are_odd_few(&s)) return false;
+    uint64_t *mask = mica_malloc(m->n_words * sizeof(*mask));
+    if (!mask) {
+        m->lazy.status = MICA_E_NOMEM;
+        return false;
+    }
+    fill_loop(&s, mask);
+    if (!try_first(&s, mask) || !try_odd(&s, mask)) {
+        mica_free(mask);
+        return false;
+    }
+    t->dense = mask;
+    m->mask_bytes += m->n_words * sizeof(*mask);
+    return true;
+}
+
+/* Whether every plain character leads back to the state. */
+static bool is_loop(grammar_machine *m, uint32_t state) {
+    for (unsigned c = 0; c < N_ASCII; c++) {
+        if (is_plain_ascii(c) && step_plain(m, state, c) != state) return false;
+    }
+    return step_other(m, state) == state;
+}
+
+/* Whether all plain text leads to one state, whatever it is, and if only most characters lead
+ * there, which ones (*start). */
+static bool find_start(grammar_machine *m, uint32_t state, text_start *start) {
+    loop_slice s;
+    if (is_loop(m, state)) return true;
+    if (!find_loop(&s, m, state) || s.target == state || !is_loop(m, s.target)) return false;
+    bool all_lead_there = s.other_from_state == s.target;
+    for (unsigned c = 0; c < N_ASCII; c++) {
+        start->leads_there[c] = is_plain_ascii(c) && s.from_state[c] == s.target;
+        all_lead_there = all_lead_there && (start->leads_there[c] || !is_plain_ascii(c));
+    }
+    if (all_lead_there) return true;
+    const token_mask *t;
+    mica_error err;
+    /* What ends behind the hole would depend on the first character. */
+    mica_status st = mica_machine_mask(m, s.target, &t, &err);
+    if (st && !m->lazy.status) m->lazy.status = st;
+    if (!st && !t->n_roots) start->target = s.target;
+    return false;
+}
+
+void mica_machine_find_slice(grammar_machine *m, uint32_t state, token_mask *t, text_start *start) {
+    const grammar_vocab *v = m->vocab;
+    bool is_exact;
+    uint32_t n_chars = count_cover(m, state, &is_exact);
+    *start = (text_start){.target = STATE_DEAD};
+    t->trie = &v->all;
+    if (n_chars < SLICE_MAX_CHARS && !(is_exact && n_chars)) {
+        if (take_loop(m, state, t)) t->trie = &v->not_plain;
+        return;
+    }
+    t->base = v->slices[n_chars];
+    t->trie = n_chars == SLICE_MAX_CHARS && !is_exact ? &v->not_short : &v->not_plain;
+    if (n_chars == SLICE_NO_LIMIT && find_start(m, state, start)) t->trie = &v->tails;
+}
