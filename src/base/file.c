@@ -86,6 +86,14 @@ void mica_map_unref(mica_map *map) {
     mica_free(map);
 }
 
+void mica_map_want(const mica_map *map, uint64_t offset, uint64_t n_bytes) {
+    if (offset >= map->size) return;
+    uint64_t begin = offset - offset % (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t n = map->size - begin;
+    if (n_bytes < n - (offset - begin)) n = n_bytes + (offset - begin);
+    madvise((void *)(uintptr_t)(map->data + begin), n, MADV_WILLNEED);
+}
+
 /* Only whole pages inside the range: their neighbours may still be wanted. */
 void mica_map_drop(const mica_map *map, uint64_t offset, uint64_t n_bytes) {
     uint64_t end;
@@ -170,6 +178,13 @@ bool mica_path_exists(const char *path) { return access(path, F_OK) == 0; }
 bool mica_path_is_folder(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+char *mica_path_resolve(const char *path) {
+    char *resolved = realpath(path, NULL);
+    char *out = mica_strdup(resolved ? resolved : path);
+    free(resolved); /* made by realpath */
+    return out;
 }
 
 char *mica_path_join(const char *folder, const char *name) {

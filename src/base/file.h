@@ -20,7 +20,9 @@ typedef struct mica_map {
 mica_status mica_map_open(mica_map **out, const char *path, mica_error *err);
 mica_map *mica_map_ref(mica_map *map);
 void mica_map_unref(mica_map *map); /* NULL is fine; the last one unmaps */
-/* Tells the system that these bytes will not be needed soon: resident memory shrinks. Harmless. */
+/* Tell the system that these bytes will be needed soon, or not at all soon: then resident memory
+ * shrinks. Harmless. */
+void mica_map_want(const mica_map *map, uint64_t offset, uint64_t n_bytes);
 void mica_map_drop(const mica_map *map, uint64_t offset, uint64_t n_bytes);
 
 /* Reads a whole file of at most `max_bytes`; *out has a NUL after the last byte; mica_free it. */
@@ -51,6 +53,8 @@ bool mica_path_exists(const char *path);
 bool mica_path_is_folder(const char *path);
 /* folder + "/" + name; mica_free it. NULL: out of memory. */
 char *mica_path_join(const char *folder, const char *name);
+/* Absolute, links followed; `path` itself where that fails. mica_free it. NULL: out of memory. */
+char *mica_path_resolve(const char *path);
 /* The sorted names in `folder` that start and end as given ("" = any). Free with mica_names_free.
  */
 mica_status mica_folder_list(char ***out, size_t *n_out, const char *folder, const char *prefix,

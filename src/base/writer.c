@@ -61,14 +61,6 @@ static void sync_folder_of(const char *path) {
     close(fd);
 }
 
-/* Where the bytes shall end up: `path`, or what it links to. NULL: out of memory. */
-static char *target_of(const char *path) {
-    char *resolved = realpath(path, NULL);
-    char *target = mica_strdup(resolved ? resolved : path);
-    free(resolved);
-    return target;
-}
-
 /* A device, a pipe, or a link to nothing yet. */
 static bool must_stay(const char *path) {
     struct stat info;
@@ -82,7 +74,7 @@ mica_status mica_writer_open(mica_writer *w, const char *path, mica_error *err) 
     if (must_stay(path)) {
         w->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     } else {
-        w->target = target_of(path);
+        w->target = mica_path_resolve(path);
         if (!w->target) return mica_fail(err, MICA_E_NOMEM, "%s: out of memory", path);
         w->fd = create_sibling(w->target, &w->temporary);
     }

@@ -17,6 +17,7 @@ int mica_verb_inspect(int argc, char **argv);
 int mica_verb_plan(int argc, char **argv);
 int mica_verb_bench(int argc, char **argv);
 int mica_verb_synth(int argc, char **argv);
+int mica_verb_pack(int argc, char **argv);
 
 /* Options of every verb that computes. */
 typedef struct compute_options {
@@ -25,9 +26,10 @@ typedef struct compute_options {
     int64_t threads;
     int64_t context;
     arg_list levers;
+    bool no_pack;
 } compute_options;
 
-#define N_COMPUTE_SPECS 5
+#define N_COMPUTE_SPECS 6
 /* Fills specs[N_COMPUTE_SPECS] with the table that writes to *options. */
 void mica_compute_specs(arg_spec *specs, compute_options *options);
 /* To engine options; EXIT_USAGE after saying what is wrong. */
@@ -39,6 +41,10 @@ mica_status mica_cli_find_model(char **out, const char *model_name, mica_error *
 /* find_model and engine_open with a progress line on a terminal. */
 mica_status mica_cli_open_engine(engine **out, char **path, const char *model_name,
                                  engine_options *options, mica_error *err);
+
+/* Where packs of re-ordered weights lie (weights/pack.h): mica/packs in the XDG cache folder; with
+ * `make`, it is made. mica_free it. NULL: there is no place for it. */
+char *mica_cli_pack_folder(bool make);
 
 /* "1,2,3" (spaces allowed). EXIT_USAGE after saying what is wrong. */
 int mica_cli_parse_ids(const char *verb, const char *text, token_list *out);

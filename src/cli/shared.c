@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -22,6 +23,8 @@ void mica_compute_specs(arg_spec *specs, compute_options *o) {
         {"ctx", 0, ARG_INT, &o->context, "N", "context window in tokens (default: the model's)", 1,
          1e9},
         {"lever", 0, ARG_LIST, &o->levers, "NAME=on|off", "switch one fast-profile lever", 0, 0},
+        {"no-pack", 0, ARG_FLAG, &o->no_pack, NULL,
+         "neither use nor leave re-ordered weights on disk (mica pack --help)", 0, 0},
     };
     memcpy(specs, table, sizeof(table));
 }
@@ -33,6 +36,7 @@ int mica_compute_to_engine(const compute_options *o, engine_options *out) {
     out->max_context = o->context;
     out->levers = o->levers.items;
     out->n_levers = o->levers.n;
+    out->pack_folder = o->no_pack ? NULL : ""; /* mica_cli_open_engine finds it */
     for (int i = 0; i < o->levers.n; i++) {
         lever_set unused = {0};
         mica_error err;
@@ -109,6 +113,26 @@ mica_status mica_cli_find_model(char **out, const char *model_name, mica_error *
     return st;
 }
 
+/* base/name, made if it is not there; frees `base`. */
+static char *subfolder(char *base, const char *name, bool make) {
+    char *path = base ? mica_path_join(base, name) : NULL;
+    if (path && make) (void)mkdir(path, 0700); /* failing shows when something is put there */
+    mica_free(base);
+    return path;
+}
+
+char *mica_cli_pack_folder(bool make) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char *base = NULL;
+    if (cache && cache[0] == '/') {
+        base = mica_strdup(cache);
+        if (base && make) (void)mkdir(base, 0700);
+    } else if (home && home[0] == '/') {
+        base = subfolder(mica_strdup(home), ".cache", make);
+    }
+    return subfolder(subfolder(base, "mica", make), "packs", make);
+}
+
 typedef struct load_state {
     cli_progress progress;
     char warnings[4][256]; /* shown once the model is there: a failure has one line of its own */
@@ -131,8 +155,12 @@ mica_status mica_cli_open_engine(engine **out, char **path, const char *model_na
     if (st) return st;
     load_state state = {0};
     mica_progress_begin(&state.progress, "loading");
-    options->model = (model_options){load_progress, load_warning, &state};
+    options->model = (model_options){load_progress, load_warning, &state, false};
+    char *folder = options->pack_folder ? mica_cli_pack_folder(true) : NULL;
+    options->pack_folder = folder;
     st = mica_engine_open(out, *path, options, err);
+    options->pack_folder = NULL;
+    mica_free(folder);
     mica_progress_end(&state.progress);
     for (int i = 0; !st && i < state.n_warnings; i++)
         fprintf(stderr, "mica: warning: %s\n", state.warnings[i]);

@@ -256,7 +256,7 @@ int mica_verb_inspect(int argc, char **argv) {
     mica_error err;
     char *path = NULL;
     model *m = NULL;
-    const model_options options = {.warn = warn};
+    const model_options options = {.warn = warn, .defer = true};
     mica_status st = mica_cli_find_model(&path, word, &err);
     if (!st) st = mica_model_load(&m, path, &options, &err);
     if (!st && args.json) st = print_json(m, &args, &err);

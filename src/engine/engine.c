@@ -134,6 +134,15 @@ static mica_status make_pool(engine *e, mica_error *err) {
     return MICA_OK;
 }
 
+static mica_status load_model(engine *e, const char *path, const engine_options *options,
+                              mica_error *err) {
+    model_options m = options->model;
+    m.defer = true;
+    mica_status st = mica_model_load(&e->model, path, &m, err);
+    if (st) return st;
+    return mica_model_prepare(e->model, mica_cpu_pool(e->backend), options->pack_folder, err);
+}
+
 mica_status mica_engine_open(engine **out, const char *path, const engine_options *options,
                              mica_error *err) {
     double start = mica_now_s();
@@ -143,7 +152,7 @@ mica_status mica_engine_open(engine **out, const char *path, const engine_option
     if (!e) return mica_fail(err, MICA_E_NOMEM, "%s: out of memory", path);
     mica_arena_init(&e->memory, 0);
     if ((st = mica_cpu_new(&e->backend, options->n_threads, options->cpu_mask, err))) goto out;
-    if ((st = mica_model_load(&e->model, path, &options->model, err))) goto out;
+    if ((st = load_model(e, path, options, err))) goto out;
     if ((st = set_sizes(e, options, err))) goto out;
     if ((st = build_graph(e, options, err))) goto out;
     if ((st = make_runners(e, options, err))) goto out;

@@ -23,7 +23,8 @@ typedef struct engine_options {
     int32_t max_seqs;          /* sequences at full length for which there is room; 0: 1 */
     const char *const *levers; /* "NAME=on" ... */
     int n_levers;
-    const char *cpu_mask; /* NULL: MICA_CPU */
+    const char *cpu_mask;    /* NULL: MICA_CPU */
+    const char *pack_folder; /* re-ordered weights on disk (weights/pack.h); NULL: none */
     model_options model;
 } engine_options;
 
@@ -94,8 +95,8 @@ void mica_sampler_defaults(sampler_options *options);
 mica_status mica_sampler_new(sampler **out, const sampler_options *options, int64_t n_vocab,
                              mica_error *err);
 void mica_sampler_free(sampler *s);
-/* From now on tokens whose bit in `mask` is 0 are ruled out; borrowed, of one bit a token; NULL: all
- * are allowed. */
+/* From now on tokens whose bit in `mask` is 0 are ruled out; borrowed, of one bit a token; NULL:
+ * all are allowed. */
 void mica_sampler_set_mask(sampler *s, const uint64_t *mask);
 /* Token `step` (0 first) from a row; history = prompt and generated ids. The row is left as it is.
  * *logprob (may be NULL): after processors, before filters. MICA_E_INTERNAL: NaN or all -inf. */

@@ -17,6 +17,7 @@ static weight_options weight_options_of(const model_options *options) {
     w.progress = options->progress;
     w.warn = options->warn;
     w.user = options->user;
+    w.defer = options->defer;
     return w;
 }
 
@@ -119,6 +120,11 @@ mica_status mica_model_load(model **out, const char *path, const model_options *
 out:
     mica_model_close(m);
     return st;
+}
+
+mica_status mica_model_prepare(model *m, mica_pool *pool, const char *pack_folder,
+                               mica_error *err) {
+    return mica_weights_prepare(m->store, pool, pack_folder, err);
 }
 
 void mica_model_close(model *m) {

@@ -78,11 +78,14 @@ typedef struct model_options {
     void (*progress)(void *user, uint64_t done, uint64_t total); /* while loading; may be NULL */
     void (*warn)(void *user, const char *message);               /* may be NULL */
     void *user;
+    bool defer; /* GGUF weights are not there before mica_model_prepare */
 } model_options;
 
 /* Opens a folder or a .gguf file: config, dispatch, weights, audit. */
 mica_status mica_model_load(model **out, const char *path, const model_options *options,
                             mica_error *err);
+/* After `defer`: makes all weights readable (mica_weights_prepare). */
+mica_status mica_model_prepare(model *m, mica_pool *pool, const char *pack_folder, mica_error *err);
 void mica_model_close(model *m); /* NULL is fine */
 const model_config *mica_model_config(const model *m);
 model_tier mica_model_tier(const model *m);

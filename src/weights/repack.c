@@ -26,6 +26,9 @@ typedef struct block_type {
     uint8_t d_off; /* of the (super-)scale */
     uint8_t m_off; /* of the (super-)bias, if the form stores one */
     void (*expand)(const uint8_t *block, const uint8_t *qs, block_parts *out);
+    /* Bytes whose low nibbles are codes in order and whose high ones are those that follow, where
+     * nothing but that is to be done; else 0. Only a shortcut for `expand` and packing. */
+    uint8_t nibble_run;
 } block_type;
 
 static void expand_nibbles(const uint8_t *block, const uint8_t *qs, block_parts *out) {
@@ -137,25 +140,27 @@ static void expand_iq4_xs(const uint8_t *block, const uint8_t *qs, block_parts *
 /* NULL: no block type. */
 static const block_type *find_type(gguf_type type) {
     static const block_type types[] = {
-        [GGUF_Q4_0] = {SIMPLE(4, BIAS_ZERO, 8), 2, 0, 0, expand_nibbles},
-        [GGUF_Q4_1] = {SIMPLE(4, BIAS_GROUP, 0), 4, 0, 2, expand_nibbles},
+        [GGUF_Q4_0] = {SIMPLE(4, BIAS_ZERO, 8), 2, 0, 0, expand_nibbles, 16},
+        [GGUF_Q4_1] = {SIMPLE(4, BIAS_GROUP, 0), 4, 0, 2, expand_nibbles, 16},
         [GGUF_Q5_0] = {SIMPLE(5, BIAS_ZERO, 16), 6, 0, 0, expand_q5},
         [GGUF_Q5_1] = {SIMPLE(5, BIAS_GROUP, 0), 8, 0, 2, expand_q5},
         [GGUF_Q8_0] = {SIMPLE(8, BIAS_ZERO, 128), 2, 0, 0, expand_q8_0},
         [GGUF_Q2_K] = {K_MIN(2, 16, 4), 16, 80, 82, expand_q2_k},
         [GGUF_Q3_K] = {K_ZERO(3, 4, 6, 32), 32, 108, 0, expand_q3_k},
-        [GGUF_Q4_K] = {K_MIN(4, 32, 6), 16, 0, 2, expand_q4_k},
+        [GGUF_Q4_K] = {K_MIN(4, 32, 6), 16, 0, 2, expand_q4_k, 32},
         [GGUF_Q5_K] = {K_MIN(5, 32, 6), 48, 0, 2, expand_q5_k},
         [GGUF_Q6_K] = {K_ZERO(6, 32, 8, 128), 0, 208, 0, expand_q6_k},
         [GGUF_IQ4_NL] =
-            {{TABLE, .scale = SCALE_F16, .table = TABLE_IQ4NL}, 2, 0, 0, expand_nibbles},
+            {{TABLE, .scale = SCALE_F16, .table = TABLE_IQ4NL}, 2, 0, 0, expand_nibbles, 16},
         [GGUF_IQ4_XS] = {{TABLE, .scale = SCALE_TWO_LEVEL, .table = TABLE_IQ4NL, .sub_bits = 6,
                           .sub_zero = 32},
                          8,
                          0,
                          0,
-                         expand_iq4_xs},
-        [GGUF_MXFP4] = {{TABLE, .scale = SCALE_E8M0, .table = TABLE_E2M1}, 1, 0, 0, expand_nibbles},
+                         expand_iq4_xs,
+                         16},
+        [GGUF_MXFP4] =
+            {{TABLE, .scale = SCALE_E8M0, .table = TABLE_E2M1}, 1, 0, 0, expand_nibbles, 16},
     };
     size_t i = (size_t)type;
     return i < sizeof(types) / sizeof(*types) && types[i].expand ? &types[i] : NULL;
@@ -215,6 +220,16 @@ bool mica_repack_plan(gguf_type type, uint64_t n_blocks, repack_plan *out) {
     return true;
 }
 
+void mica_repack_streams(gguf_type type, const repack_plan *plan, size_t off[REPACK_STREAMS],
+                         size_t block_bytes_[REPACK_STREAMS]) {
+    block_bytes b = bytes_of(&find_type(type)->form, mica_gguf_block((uint32_t)type).n_elements);
+    const size_t offs[] = {plan->codes_off, plan->scales_off, plan->biases_off, plan->supers_off,
+                           plan->super_biases_off};
+    const size_t sizes[] = {b.codes, b.scales, b.biases, b.supers, b.super_biases};
+    memcpy(off, offs, sizeof(offs));
+    memcpy(block_bytes_, sizes, sizeof(sizes));
+}
+
 /* n is a multiple of 8: eight codes fill `bits` bytes. */
 static inline void pack_eights(const uint8_t *q, size_t n, unsigned bits, uint8_t *out) {
     for (size_t i = 0; i < n; i += 8, out += bits) {
@@ -250,6 +265,27 @@ static void pack_bits(const uint8_t *q, size_t n, unsigned bits, uint8_t *out) {
     }
 }
 
+/* Every second byte of a word, in order. */
+static inline uint32_t even_bytes(uint64_t v) {
+    v &= UINT64_C(0x00FF00FF00FF00FF);
+    v = (v | v >> 8) & UINT64_C(0x0000FFFF0000FFFF);
+    return (uint32_t)(v | v >> 16);
+}
+
+/* Runs of `run` bytes: first the low nibbles of all, then the high ones, two codes to a byte. */
+static void split_nibbles(const uint8_t *from, size_t n_bytes, size_t run, uint8_t *out) {
+    const uint64_t low = UINT64_C(0x0F0F0F0F0F0F0F0F);
+    for (size_t i = 0; i < n_bytes; i += run, out += run)
+        for (size_t k = 0; k < run; k += 8) {
+            uint64_t v;
+            memcpy(&v, from + i + k, 8);
+            uint64_t a = v & low, b = v >> 4 & low;
+            uint32_t lows = even_bytes(a | a >> 4), highs = even_bytes(b | b >> 4);
+            memcpy(out + k / 2, &lows, 4);
+            memcpy(out + run / 2 + k / 2, &highs, 4);
+        }
+}
+
 void mica_repack(gguf_type type, const uint8_t *blocks, uint64_t first, uint64_t n_blocks,
                  const repack_plan *plan, uint8_t *base) {
     const block_type *t = find_type(type);
@@ -264,8 +300,12 @@ void mica_repack(gguf_type type, const uint8_t *blocks, uint64_t first, uint64_t
     uint8_t *super_biases = base + plan->super_biases_off + first * b.super_biases;
     for (uint64_t i = 0; i < n_blocks; i++, blocks += size.n_bytes) {
         block_parts parts;
-        t->expand(blocks, blocks + t->q_off, &parts);
-        pack_bits(parts.q, size.n_elements, f->bits, codes + i * b.codes);
+        if (t->nibble_run)
+            split_nibbles(blocks + t->q_off, size.n_elements / 2, t->nibble_run,
+                          codes + i * b.codes);
+        if (!t->nibble_run || f->scale == SCALE_TWO_LEVEL)
+            t->expand(blocks, blocks + t->q_off, &parts);
+        if (!t->nibble_run) pack_bits(parts.q, size.n_elements, f->bits, codes + i * b.codes);
         if (f->scale == SCALE_TWO_LEVEL) {
             pack_bits(parts.sub, n_groups, f->sub_bits, scales + i * b.scales);
             memcpy(supers + i * b.supers, blocks + t->d_off, b.supers);

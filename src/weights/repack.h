@@ -8,11 +8,17 @@
 /* The form of a GGUF type; dense for F32, F16 and BF16. False: not a weight type (I32, F64). */
 bool mica_gguf_form(gguf_type type, weight_form *out);
 
+enum { REPACK_STREAMS = 5 };
+
 /* Where the streams of a matrix begin in one allocation, and how long that is. */
 typedef struct repack_plan {
     size_t codes_off, scales_off, biases_off, supers_off, super_biases_off;
     size_t n_bytes;
 } repack_plan;
+
+/* The same as lists: where each stream begins, and the bytes that one block adds to it. */
+void mica_repack_streams(gguf_type type, const repack_plan *plan, size_t off[REPACK_STREAMS],
+                         size_t block_bytes[REPACK_STREAMS]);
 /* For n_blocks blocks of a block type. False on overflow. */
 bool mica_repack_plan(gguf_type type, uint64_t n_blocks, repack_plan *out);
 

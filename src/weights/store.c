@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "weights/names.h"
-#include "weights/repack.h"
 
 #define MAX_NAME 1024
 #define MAX_NAMES_SHOWN 12
@@ -81,6 +81,22 @@ static mica_status add_entry(weight_store *store, const file_tensor *t, const na
     return MICA_OK;
 }
 
+/* Blocks of a GGUF tensor have their place in the region from the start. */
+static mica_status place_blocks(weight_store *store, const file_tensor *t, size_t *end,
+                                mica_error *err) {
+    weight_form form;
+    repack_plan plan;
+    if (!t->is_gguf || !mica_gguf_form(t->type, &form) || form.kind == WEIGHT_DENSE) return MICA_OK;
+    uint64_t n_blocks = t->n_bytes / mica_gguf_block((uint32_t)t->type).n_bytes;
+    if (!mica_repack_plan(t->type, n_blocks, &plan) || plan.n_bytes > SIZE_MAX / 4 - *end)
+        return mica_fail(err, MICA_E_LIMIT, "%s: %s is too large for this machine",
+                         mica_store_source(store), t->name);
+    store->entries[store->n_entries - 1].region_off = *end;
+    *end += mica_align_up(plan.n_bytes, MICA_REGION_PAGE);
+    store->total_bytes += t->n_bytes;
+    return MICA_OK;
+}
+
 static mica_status index_tensors(weight_store *store, mica_error *err) {
     char arch[64] = "";
     naming rule = {.arch = arch, .prefix = "model."};
@@ -96,17 +112,16 @@ static mica_status index_tensors(weight_store *store, mica_error *err) {
     store->matrix_of = mica_arena_calloc(&store->arena, n, sizeof(*store->matrix_of));
     store->vector_of = mica_arena_calloc(&store->arena, n, sizeof(*store->vector_of));
     if (!store->entries || !store->matrix_of || !store->vector_of) return no_memory(store, err);
+    size_t n_region = 0;
     for (size_t i = 0; i < n; i++) {
         const file_tensor *t =
             store->file ? mica_gguf_tensor(store->file, i) : mica_folder_tensor(store->folder, i);
         mica_status st = add_entry(store, t, &rule, err);
         if (st) return st;
-        weight_form form;
-        if (t->is_gguf && mica_gguf_form(t->type, &form) && form.kind != WEIGHT_DENSE)
-            store->total_bytes += t->n_bytes;
+        if ((st = place_blocks(store, t, &n_region, err))) return st;
         if (store->folder && mica_name_is_packed(t->name)) store->total_bytes += t->n_bytes;
     }
-    return MICA_OK;
+    return mica_region_reserve(&store->region, n_region, err);
 }
 
 static mica_status open_store(weight_store **out, hf_folder *folder, gguf_file *file,
@@ -140,6 +155,7 @@ void mica_weights_close(weight_store *store) {
     if (!store) return;
     for (taken_matrix *m = store->matrices; m; m = m->next)
         mica_free(m->memory);
+    mica_region_release(&store->region);
     mica_name_index_deinit(&store->names);
     mica_name_index_deinit(&store->quant.modules);
     mica_arena_deinit(&store->arena);
@@ -218,12 +234,14 @@ static mica_status take_new(weight_store *store, const char *path, weight_entry 
     m->name = mica_arena_strndup(&store->arena, path, strlen(path));
     if (!m->name) return no_memory(store, err);
     m->n_experts = n_experts ? (int64_t)entry->tensor->dim[0] : 1;
+    taken->entry = entry;
     if (store->file)
-        st = mica_store_take_gguf(store, entry, m, &taken->memory, err);
+        st = mica_store_take_gguf(store, entry, taken, err);
     else if (mica_store_is_packed(store, path, entry))
         st = mica_store_take_packed(store, path, entry, m, &taken->memory, err);
     else
         st = mica_store_take_folder(store, path, entry, n_in, m, err);
+    if (!st && !store->options.defer) st = mica_store_make_ready(store, taken, err);
     if (st) return st;
     taken->next = store->matrices;
     store->matrices = taken;

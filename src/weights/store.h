@@ -6,7 +6,9 @@
 
 #include "base/alloc.h"
 #include "format/name_index.h"
+#include "base/region.h"
 #include "weights/quant_spec.h"
+#include "weights/repack.h"
 #include "weights/weights.h"
 
 typedef struct weight_entry {
@@ -14,11 +16,15 @@ typedef struct weight_entry {
     const char *name; /* canonical, or the file's own when dropped */
     bool is_dropped;  /* by a rule or by the model */
     bool is_used;
+    size_t region_off; /* of a GGUF block tensor */
 } weight_entry;
 
 typedef struct taken_matrix {
     weight_matrix matrix;
-    void *memory; /* re-ordered blocks; NULL when the file's bytes serve */
+    const weight_entry *entry;
+    repack_plan plan; /* n_bytes 0: the file's bytes serve */
+    bool is_ready;    /* the streams in the region are there */
+    void *memory;     /* codes of other packings re-ordered; NULL: none */
     struct taken_matrix *next;
 } taken_matrix;
 
@@ -37,7 +43,8 @@ struct weight_store {
     name_index names;         /* canonical name -> entry, dropped ones excluded */
     taken_matrix **matrix_of; /* [entries] by the entry of path.weight; NULL: not taken */
     taken_vector **vector_of; /* [entries] */
-    taken_matrix *matrices;   /* all, to free their memory */
+    taken_matrix *matrices;   /* all */
+    mica_region region;       /* of re-ordered GGUF blocks: a place for each tensor */
     quant_map quant;
     bool has_warned;
     uint64_t done_bytes, total_bytes; /* of codes re-ordered */
@@ -48,14 +55,16 @@ weight_entry *mica_store_find(const weight_store *store, const char *path, const
 const char *mica_store_source(const weight_store *store); /* folder or file, for messages */
 
 /* Fill *m for the tensor `entry` (path.weight); geometry has been checked for dense tensors only.
- * *memory is allocated where the file's bytes do not serve. */
+ * Blocks of a GGUF file get their addresses; what lies there comes with mica_store_make_ready. */
 mica_status mica_store_take_folder(weight_store *store, const char *path, weight_entry *entry,
                                    int64_t n_in, weight_matrix *m, mica_error *err);
 /* Is the tensor packed by another tool than MLX, as the config says? */
 bool mica_store_is_packed(const weight_store *store, const char *path, const weight_entry *entry);
 mica_status mica_store_take_packed(weight_store *store, const char *path, weight_entry *entry,
                                    weight_matrix *m, void **memory, mica_error *err);
-mica_status mica_store_take_gguf(weight_store *store, const weight_entry *entry, weight_matrix *m,
-                                 void **memory, mica_error *err);
+mica_status mica_store_take_gguf(weight_store *store, const weight_entry *entry,
+                                 taken_matrix *taken, mica_error *err);
+/* Re-orders the blocks of one matrix in memory. */
+mica_status mica_store_make_ready(weight_store *store, taken_matrix *taken, mica_error *err);
 
 #endif

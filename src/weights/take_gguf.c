@@ -1,27 +1,8 @@
 /* take_gguf.c: a matrix of a GGUF file. Dense types are used where they lie; blocks are re-ordered
- * into the canonical layout, and the file's pages are given back while that goes on, so that memory
- * never holds a large matrix twice.
+ * into the canonical layout, at an address that the store reserved.
  */
 #include "weights/repack.h"
 #include "weights/store.h"
-
-#define CHUNK_BYTES ((uint64_t)4 << 20) /* of source between two steps of progress */
-
-static void repack_in_chunks(weight_store *store, const file_tensor *t, const repack_plan *plan,
-                             uint8_t *base) {
-    gguf_block block = mica_gguf_block((uint32_t)t->type);
-    uint64_t n_blocks = t->n_bytes / block.n_bytes;
-    uint64_t step = CHUNK_BYTES / block.n_bytes;
-    for (uint64_t i = 0; i < n_blocks; i += step) {
-        uint64_t n = n_blocks - i < step ? n_blocks - i : step;
-        mica_repack(t->type, t->data + i * block.n_bytes, i, n, plan, base);
-        if (t->map)
-            mica_map_drop(t->map, (uint64_t)(t->data - t->map->data), (i + n) * block.n_bytes);
-        store->done_bytes += n * block.n_bytes;
-        if (store->options.progress)
-            store->options.progress(store->options.user, store->done_bytes, store->total_bytes);
-    }
-}
 
 static void point_at_streams(weight_matrix *m, const repack_plan *plan, const uint8_t *base) {
     const weight_form *f = &m->form;
@@ -39,11 +20,11 @@ static void point_at_streams(weight_matrix *m, const repack_plan *plan, const ui
     }
 }
 
-mica_status mica_store_take_gguf(weight_store *store, const weight_entry *entry, weight_matrix *m,
-                                 void **memory, mica_error *err) {
+mica_status mica_store_take_gguf(weight_store *store, const weight_entry *entry,
+                                 taken_matrix *taken, mica_error *err) {
     const file_tensor *t = entry->tensor;
+    weight_matrix *m = &taken->matrix;
     gguf_block block = mica_gguf_block((uint32_t)t->type);
-    repack_plan plan;
     if (!mica_gguf_form(t->type, &m->form))
         return mica_fail(err, MICA_E_UNSUPPORTED, "%s: %s has type %s, which is no weight type",
                          mica_store_source(store), t->name, block.name);
@@ -54,15 +35,9 @@ mica_status mica_store_take_gguf(weight_store *store, const weight_entry *entry,
         m->row_bytes = (size_t)m->n_in * block.n_bytes;
         return MICA_OK;
     }
-    if (!mica_repack_plan(t->type, t->n_bytes / block.n_bytes, &plan))
+    if (!mica_repack_plan(t->type, t->n_bytes / block.n_bytes, &taken->plan))
         return mica_fail(err, MICA_E_LIMIT, "%s: %s is too large for this machine",
                          mica_store_source(store), t->name);
-    uint8_t *base = mica_aligned_alloc(64, plan.n_bytes);
-    if (!base)
-        return mica_fail(err, MICA_E_NOMEM, "%s: out of memory: %zu bytes for %s",
-                         mica_store_source(store), plan.n_bytes, t->name);
-    repack_in_chunks(store, t, &plan, base);
-    point_at_streams(m, &plan, base);
-    *memory = base;
+    point_at_streams(m, &taken->plan, store->region.data + entry->region_off);
     return MICA_OK;
 }

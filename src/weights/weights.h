@@ -11,6 +11,7 @@
 #ifndef MICA_WEIGHTS_WEIGHTS_H
 #define MICA_WEIGHTS_WEIGHTS_H
 
+#include "base/pool.h"
 #include "format/folder.h"
 #include "format/gguf.h"
 
@@ -125,6 +126,9 @@ typedef struct weight_naming {
 
 typedef struct weight_options {
     const weight_naming *naming; /* folders; NULL: canonical names */
+    /* GGUF blocks are re-ordered by mica_weights_prepare, all at once, instead of when a matrix is
+     * taken; until then its pointers lead nowhere. */
+    bool defer;
     /* Called now and then while GGUF blocks are re-ordered; may be NULL. */
     void (*progress)(void *user, uint64_t done_bytes, uint64_t total_bytes);
     /* Once, if the shapes of quantized tensors contradict config.json; may be NULL. */
@@ -171,6 +175,11 @@ mica_status mica_weights_rows_of(weight_store *store, const weight_matrix *all, 
 /* The matrix at `path`, stored [n_in, n_out] without quantization, turned round. */
 mica_status mica_weights_transposed(weight_store *store, const char *path, int64_t n_out,
                                     int64_t n_in, const weight_matrix **out, mica_error *err);
+/* With `defer`: makes every matrix taken so far readable, with all threads of the pool: from the pack
+ * in `pack_folder` if it has one for this file, else by re-ordering, and leaves a pack there if the
+ * weights are many and there is room. NULL: no packs. Folders need nothing. */
+mica_status mica_weights_prepare(weight_store *store, mica_pool *pool, const char *pack_folder,
+                                 mica_error *err);
 /* Takes the tensor `name` (full name with .weight or .bias) as floats. n < 0: any length. */
 mica_status mica_weights_vector(weight_store *store, const char *name, int64_t n,
                                 const weight_vector **out, mica_error *err);

@@ -64,6 +64,8 @@ void mica_cpu_free(cpu_backend *backend) {
 
 const plan_target *mica_cpu_target(const cpu_backend *backend) { return &backend->target; }
 
+mica_pool *mica_cpu_pool(const cpu_backend *backend) { return backend->pool; }
+
 int mica_cpu_threads(const cpu_backend *backend) { return mica_pool_threads(backend->pool); }
 
 const cpu_table *mica_cpu_get_table(const cpu_backend *backend) { return &backend->table; }

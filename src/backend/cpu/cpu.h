@@ -36,6 +36,7 @@ mica_status mica_cpu_new(cpu_backend **out, int n_threads, const char *mask, mic
 void mica_cpu_free(cpu_backend *backend);
 const plan_target *mica_cpu_target(const cpu_backend *backend);
 int mica_cpu_threads(const cpu_backend *backend);
+mica_pool *mica_cpu_pool(const cpu_backend *backend); /* for other work between runs */
 const cpu_table *mica_cpu_get_table(const cpu_backend *backend);
 
 /* ---- executor: one plan with its arena ---- */
