@@ -100,9 +100,10 @@ typedef enum graph_op {
     OP_ROPE_GRAD,           /* dy, angles -> dx: rotation by the negative angle */
     OP_PAD, /* x [.., n] -> [.., before + n + after]: zeros around; slice's adjoint */
     /* made by the levers int8 and int16 (plan/quantize.c); rows as in rows_i8.h */
-    OP_QUANTIZE_ROWS, /* x [R, n] -> u8 [R, rows_i8_bytes(n, fine)] */
-    OP_MATMUL_I8,     /* quantized rows, W [n_out, n_in] -> [R, n_out] */
-    OP_GLU_MATMUL_I8, /* quantized rows, W_gate, W_up -> act(x Wg) * (x Wu) */
+    OP_QUANTIZE_ROWS,   /* x [R, n] -> u8 [R, rows_i8_bytes(n, fine)] */
+    OP_MATMUL_I8,       /* quantized rows, W [n_out, n_in] -> [R, n_out] */
+    OP_GLU_MATMUL_I8,   /* quantized rows, W_gate, W_up -> act(x Wg) * (x Wu) */
+    OP_FLASH_ATTENTION, /* OP_ATTENTION with other sums (lever flash) */
     GRAPH_N_OPS
 } graph_op;
 

@@ -126,6 +126,7 @@ static const char *const op_names[GRAPH_N_OPS] = {
     [OP_QUANTIZE_ROWS] = "quantize_rows",
     [OP_MATMUL_I8] = "matmul_i8",
     [OP_GLU_MATMUL_I8] = "glu_matmul_i8",
+    [OP_FLASH_ATTENTION] = "flash_attention",
 };
 
 const char *mica_graph_op_name(graph_op op) {

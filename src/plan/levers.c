@@ -11,6 +11,7 @@
 const lever_info mica_levers[LEVER_N] = {
     [LEVER_SWIGLU] = {"swiglu", "gate, up, silu and product as one kernel", true},
     [LEVER_GEGLU] = {"geglu", "gate, up, gelu and product as one kernel", true},
+    [LEVER_FLASH] = {"flash", "attention in blocks of rows, with fused multiply-adds", true},
     [LEVER_INT16] = {"int16", "quantized weights times rows quantized to two bytes", true},
     [LEVER_INT8] = {"int8", "to one byte, where that is enough: gated pairs, after attention",
                     true},

@@ -33,8 +33,8 @@ static graph_id append(renumbering *r, const graph_node *node, bool live) {
 /* Whether one byte is enough. */
 static bool is_coarse(const plan_work *w, const graph_node *matmul) {
     if (!mica_lever_on(w->options->levers, LEVER_INT8)) return false;
-    return matmul->op == OP_GLU_MATMUL ||
-           w->nodes[mica_plan_base(w, matmul->src[0])].op == OP_ATTENTION;
+    graph_op from = w->nodes[mica_plan_base(w, matmul->src[0])].op;
+    return matmul->op == OP_GLU_MATMUL || from == OP_ATTENTION || from == OP_FLASH_ATTENTION;
 }
 
 /* The quantized form of a matmul, its first source still being x. */

@@ -62,9 +62,18 @@ static bool match_geglu(const plan_work *w, graph_id id, graph_node *out) {
            match_glu(w, id, OP_GELU, GLU_GELU, out);
 }
 
+static bool match_flash(const plan_work *w, graph_id id, graph_node *out) {
+    const graph_node *root = &w->nodes[id];
+    if (root->op != OP_ATTENTION) return false;
+    *out = *root;
+    out->op = OP_FLASH_ATTENTION;
+    return true;
+}
+
 static const rewrite_rule rules[] = {
     {LEVER_SWIGLU, match_swiglu},
     {LEVER_GEGLU, match_geglu},
+    {LEVER_FLASH, match_flash},
 };
 
 bool mica_plan_target_takes(const plan_work *w, const graph_node *node) {

@@ -14,23 +14,27 @@ static const char *root;
 
 typedef struct setting {
     const char *name;
-    const char *levers[LEVER_N];
-    int n_levers;
+    uint32_t on;
+    bool is_default; /* `on` does not count */
 } setting;
 
 static const setting settings[] = {
-    {"no levers", {"swiglu=off", "geglu=off", "int16=off", "int8=off"}, 4},
-    {"swiglu", {"swiglu=on", "geglu=off", "int16=off", "int8=off"}, 4},
-    {"geglu", {"swiglu=off", "geglu=on", "int16=off", "int8=off"}, 4},
-    {"int16", {"swiglu=off", "geglu=off", "int16=on", "int8=off"}, 4},
-    {"int8", {"swiglu=on", "geglu=on", "int16=off", "int8=on"}, 4}, /* gated pairs alone */
-    {"defaults", {NULL}, 0},
+    {"no levers", 0, false},
+    {"swiglu", 1u << LEVER_SWIGLU, false},
+    {"geglu", 1u << LEVER_GEGLU, false},
+    {"int16", 1u << LEVER_INT16, false},
+    {"int8", 1u << LEVER_SWIGLU | 1u << LEVER_GEGLU | 1u << LEVER_INT8, false},
+    {"flash", 1u << LEVER_FLASH, false},
+    {"defaults", 0, true},
 };
 enum { N_SETTINGS = sizeof(settings) / sizeof(*settings) };
 
 static engine *open_fast(const tiny *t, const setting *s) {
-    engine_options options = {
-        .n_threads = 2, .max_logits = 64, .levers = s->levers, .n_levers = s->n_levers};
+    gate_levers levers;
+    engine_options options = {.n_threads = 2, .max_logits = 64};
+    gate_levers_init(&levers, s->on);
+    options.levers = levers.list;
+    options.n_levers = s->is_default ? 0 : LEVER_N;
     return tiny_open(t->path, &options);
 }
 
@@ -67,7 +71,8 @@ static int n_wrong_gates(const tiny *t) {
         e = open_fast(t, &settings[i]);
         /* as without levers */
         bool same_plan =
-            i > 0 && !n_fused(e, ROLE_PROMPT) && !n_steps_of(e, ROLE_PROMPT, OP_QUANTIZE_ROWS);
+            i > 0 && !n_fused(e, ROLE_PROMPT) && !n_steps_of(e, ROLE_PROMPT, OP_QUANTIZE_ROWS) &&
+            !n_steps_of(e, ROLE_PROMPT, OP_FLASH_ATTENTION);
         for (int role = 0; role < 2 && !same_plan; role++) {
             char how[64];
             snprintf(how, sizeof(how), "%s, %s rows", settings[i].name,
@@ -96,16 +101,20 @@ static void gates(void **state) {
 static void levers_fire(void **state) {
     (void)state;
     static const char *const names[] = {"llama-bf16", "gemma3-bf16"};
-    static const bool fused[2][N_SETTINGS] = {{false, true, false, false, true, true},
-                                              {false, false, true, false, true, true}};
+    static const bool fused[2][N_SETTINGS] = {{false, true, false, false, true, false, true},
+                                              {false, false, true, false, true, false, true}};
     for (int k = 0; k < 2; k++) {
         int n;
         tiny *t = tiny_load_all(root, names[k], &n);
         for (int i = 0; i < N_SETTINGS; i++) {
             engine *e = open_fast(t, &settings[i]);
             int n_layers = (int)mica_model_config(mica_engine_model(e))->n_layers;
-            for (int role = 0; role < 2; role++)
+            bool flash = settings[i].is_default || settings[i].on >> LEVER_FLASH & 1u;
+            for (int role = 0; role < 2; role++) {
                 assert_int_equal(n_fused(e, (row_role)role), fused[k][i] ? n_layers : 0);
+                assert_int_equal(n_steps_of(e, (row_role)role, OP_FLASH_ATTENTION),
+                                 flash ? n_layers : 0);
+            }
             mica_engine_close(e);
         }
         tiny_free_all(t, n);

@@ -2,6 +2,7 @@
 #include "gate.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "cmocka_base.h"
 
@@ -41,4 +42,12 @@ bool gate_holds(const char *what, const char *how, gate g) {
     print_message("%-24s %-28s KL %.2e, same best token in %.1f %%%s\n", what, how, g.kl,
                   100 * g.agreed, good ? "" : "  WRONG");
     return good;
+}
+
+void gate_levers_init(gate_levers *levers, uint32_t on) {
+    for (int i = 0; i < LEVER_N; i++) {
+        snprintf(levers->text[i], sizeof(levers->text[i]), "%s=%s", mica_levers[i].name,
+                 on >> i & 1u ? "on" : "off");
+        levers->list[i] = levers->text[i];
+    }
 }

@@ -20,10 +20,6 @@ static const char *golden_root, *model_name;
 static char model_path[1024];
 
 static const char *const prompt_names[] = {"prose", "code-py", "cyrillic-greek"};
-static const char *const swiglu[] = {"swiglu=on", "geglu=off", "int16=off", "int8=off"};
-static const char *const geglu[] = {"swiglu=off", "geglu=on", "int16=off", "int8=off"};
-static const char *const int8[] = {"swiglu=on", "geglu=on", "int16=off", "int8=on"};
-static const char *const int16[] = {"swiglu=off", "geglu=off", "int16=on", "int8=off"};
 
 typedef struct text {
     const char *name;
@@ -90,8 +86,12 @@ static void run_text(engine *e, const text *t, row_role role, float *out) {
     mica_session_free(s);
 }
 
-static int n_wrong_gates(text *texts, const char *how, const char *const *levers, int n_levers) {
-    engine_options options = {.max_logits = 64, .levers = levers, .n_levers = n_levers};
+/* on: which levers; all bits: the defaults. */
+static int n_wrong_gates(text *texts, const char *how, uint32_t on) {
+    gate_levers levers;
+    gate_levers_init(&levers, on);
+    engine_options options = {.max_logits = 64, .levers = levers.list};
+    options.n_levers = on == UINT32_MAX ? 0 : LEVER_N;
     engine *e = tiny_open(model_path, &options);
     int64_t n_vocab = mica_engine_vocab_size(e);
     int n_wrong = 0;
@@ -125,10 +125,12 @@ static void gates(void **state) {
     }
     bool gelu = !strncmp(mica_model_config(mica_engine_model(e))->arch, "gemma", 5);
     mica_engine_close(e);
-    int n_wrong = n_wrong_gates(texts, gelu ? "geglu" : "swiglu", gelu ? geglu : swiglu, 4);
-    n_wrong += n_wrong_gates(texts, "int16", int16, 4);
-    n_wrong += n_wrong_gates(texts, "int8", int8, 4);
-    n_wrong += n_wrong_gates(texts, "defaults", NULL, 0);
+    uint32_t pair = 1u << (gelu ? LEVER_GEGLU : LEVER_SWIGLU);
+    int n_wrong = n_wrong_gates(texts, gelu ? "geglu" : "swiglu", pair);
+    n_wrong += n_wrong_gates(texts, "int16", 1u << LEVER_INT16);
+    n_wrong += n_wrong_gates(texts, "int8", pair | 1u << LEVER_INT8);
+    n_wrong += n_wrong_gates(texts, "flash", 1u << LEVER_FLASH);
+    n_wrong += n_wrong_gates(texts, "defaults", UINT32_MAX);
     for (int k = 0; k < 3; k++)
         free(texts[k].exact);
     free(texts);

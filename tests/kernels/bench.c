@@ -111,10 +111,10 @@ static void bench_forms(const cpu_table *table, const char *isa, bool i8) {
 }
 
 /* One row, or the last `rows` rows of a prompt, over n_keys cached positions. */
-static void bench_attention(const cpu_table *table, const char *isa, mica_dtype t, int64_t rows,
-                            int64_t n_keys) {
+static void bench_attention(const cpu_table *table, const char *isa, graph_op op, mica_dtype t,
+                            int64_t rows, int64_t n_keys) {
     check_case c;
-    begin_case(&c, OP_ATTENTION, 0);
+    begin_case(&c, op, 0);
     int64_t heads = 32, kv = 8, d = 128, n_blocks = n_keys / KV_BLOCK;
     int64_t q[3] = {rows, heads, d}, table_dims[2] = {1, n_blocks}, out[2] = {rows, heads * d};
     uint64_t size = (uint64_t)(kv * d * KV_BLOCK) * mica_dtype_bytes(t);
@@ -143,10 +143,12 @@ static void bench_attention(const cpu_table *table, const char *isa, mica_dtype 
 int check_bench(const cpu_table *table, const char *filter, const char *isa) {
     if (!filter || strstr("matmul", filter)) bench_forms(table, isa, false);
     if (!filter || strstr("matmul_i8", filter)) bench_forms(table, isa, true);
-    if (!filter || strstr("attention", filter)) {
-        bench_attention(table, isa, MICA_BF16, 1, 4096);
-        bench_attention(table, isa, MICA_F32, 1, 4096);
-        bench_attention(table, isa, MICA_BF16, 16, 4096);
+    const graph_op ops[2] = {OP_ATTENTION, OP_FLASH_ATTENTION};
+    for (int i = 0; i < 2; i++) {
+        if (filter && !strstr(mica_graph_op_name(ops[i]), filter)) continue;
+        bench_attention(table, isa, ops[i], MICA_BF16, 1, 4096);
+        bench_attention(table, isa, ops[i], MICA_F32, 1, 4096);
+        bench_attention(table, isa, ops[i], MICA_BF16, i ? 256 : 16, 4096);
     }
     return 0;
 }

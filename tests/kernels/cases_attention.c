@@ -52,7 +52,8 @@ static void make_attention(check_case *c) {
     uint64_t block_bytes = make_layout(c, &l);
     int64_t n_seqs = check_between(&c->rng, 1, 3), n_keys = lengths[check_below(&c->rng, 11)];
     int64_t n_blocks = (n_keys + KV_BLOCK - 1) / KV_BLOCK, table[2] = {n_seqs, n_blocks};
-    int64_t n_rows = check_below(&c->rng, 6), group = check_between(&c->rng, 1, 4);
+    bool many = c->call.op == OP_FLASH_ATTENTION && check_below(&c->rng, 4) == 0;
+    int64_t n_rows = check_below(&c->rng, many ? 120 : 6), group = check_between(&c->rng, 1, 4);
     int64_t q[3] = {n_rows, l.n_kv_heads * group, l.head_dim};
     int64_t out[2] = {n_rows, q[1] * l.v_head_dim};
     check_operand(c, ATT_Q, check_float_dtype(c), 3, q);
@@ -73,13 +74,16 @@ static void make_attention(check_case *c) {
 }
 
 /* The scores of one head of one row, and how far the kernel's may be off: the dot's roundings
- * (cases_dense.c), one for the scaled query, and with a softcap the chain's six roundings to T. */
+ * (cases_dense.c; one for each channel where a score is one sum), one for the scaled query, and
+ * with a softcap the chain's six roundings to T. */
 static double scores_in_double(const check_case *c, int64_t row, int64_t head, key_range keys,
                                const int32_t *table, double *s) {
     const kv_layout *l = &c->attr.attention.layout;
     int64_t kv = head / (c->call.src[ATT_Q].dim[1] / l->n_kv_heads);
     double cap = (double)c->attr.attention.softcap, worst = 0;
-    double unit = check_rounding(c->call.out.dtype, 1.0);
+    bool flash = c->call.op == OP_FLASH_ATTENTION;
+    double unit = check_rounding(flash ? MICA_F32 : c->call.out.dtype, 1.0);
+    double n_roundings = flash ? (double)l->head_dim : (double)l->head_dim / 16;
     for (int64_t j = keys.lo; j < keys.hi; j++) {
         const uint8_t *key = kv_key(l, c->call.src[ATT_CACHE].data, table[j / KV_BLOCK], kv, j);
         double sum = 0, size = 0;
@@ -90,7 +94,7 @@ static double scores_in_double(const check_case *c, int64_t row, int64_t head, k
             sum += product;
             size += fabs(product);
         }
-        double off = ((double)l->head_dim / 16 + 9) * CHECK_U * size + 0x1p-130;
+        double off = (n_roundings + 9) * CHECK_U * size + 0x1p-130;
         if (cap > 0) off += 2 * unit * size + 6 * unit * fmin(fabs(sum), cap) + unit * fabs(sum);
         s[j] = cap > 0 ? cap * tanh(sum / cap) : sum;
         if (off > worst) worst = off;
@@ -160,6 +164,7 @@ static void make_kv_write(check_case *c) {
 
 const check_op check_ops_attention[] = {
     {"attention", OP_ATTENTION, 300, make_attention, truth_attention},
+    {"flash_attention", OP_FLASH_ATTENTION, 300, make_attention, truth_attention},
     {"kv_write", OP_KV_WRITE, 60, make_kv_write, NULL},
 };
 const int check_n_ops_attention = sizeof(check_ops_attention) / sizeof(check_ops_attention[0]);

@@ -13,6 +13,7 @@ MICA_DECLARE_KERNELS(attention_rows_ref);
 MICA_DECLARE_KERNELS(delta_ref);
 MICA_DECLARE_KERNELS(elementwise_ref);
 MICA_DECLARE_KERNELS(embed_ref);
+MICA_DECLARE_KERNELS(flash_ref);
 MICA_DECLARE_KERNELS(glu_ref);
 MICA_DECLARE_KERNELS(matmul_i8_ref);
 MICA_DECLARE_KERNELS(matmul_ref);
@@ -27,6 +28,7 @@ static const kernel_family ref_families[] = {
     {mica_kernels_delta_ref, &mica_n_kernels_delta_ref},
     {mica_kernels_elementwise_ref, &mica_n_kernels_elementwise_ref},
     {mica_kernels_embed_ref, &mica_n_kernels_embed_ref},
+    {mica_kernels_flash_ref, &mica_n_kernels_flash_ref},
     {mica_kernels_glu_ref, &mica_n_kernels_glu_ref},
     {mica_kernels_matmul_i8_ref, &mica_n_kernels_matmul_i8_ref},
     {mica_kernels_matmul_ref, &mica_n_kernels_matmul_ref},

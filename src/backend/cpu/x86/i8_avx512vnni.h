@@ -53,38 +53,6 @@ static inline __m512i i8_codes_64(const i8_unpacker *u, int bits, const uint8_t 
     return u->is_table ? _mm512_shuffle_epi8(u->table, bytes) : bytes;
 }
 
-/* r[i] lane j becomes r[j] lane i. */
-static inline __attribute__((always_inline)) void i8_turn(__m512i r[16]) {
-    __m512i t[16];
-#pragma GCC unroll 16
-    for (int i = 0; i < 16; i += 2) {
-        t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 16; i += 4) {
-        r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-        r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-        r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-        r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-    }
-    /* r[4q + i] part p holds lanes 4p + i of rows 4q .. 4q+3 */
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        __m512i a = _mm512_shuffle_i32x4(r[i], r[4 + i], 0x88);
-        __m512i b = _mm512_shuffle_i32x4(r[i], r[4 + i], 0xDD);
-        __m512i c = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88);
-        __m512i d = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xDD);
-        t[i] = _mm512_shuffle_i32x4(a, c, 0x88);
-        t[8 + i] = _mm512_shuffle_i32x4(a, c, 0xDD);
-        t[4 + i] = _mm512_shuffle_i32x4(b, d, 0x88);
-        t[12 + i] = _mm512_shuffle_i32x4(b, d, 0xDD);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < 16; i++)
-        r[i] = t[i];
-}
-
 /* Codes of 16 weight rows of n_bytes each: four of each row side by side, in 64 bytes at every
  * 64 * I8_TILE_VECS bytes of the tile. */
 static inline void i8_unpack(const i8_form *f, const uint8_t *const rows[16], int64_t n_bytes,
@@ -95,7 +63,7 @@ static inline void i8_unpack(const i8_form *f, const uint8_t *const rows[16], in
 #pragma GCC unroll 16
         for (int j = 0; j < 16; j++)
             r[j] = i8_codes_64(&u, f->bits, rows[j] + off, n_bytes - off);
-        i8_turn(r);
+        v16_turn_bits(r);
 #pragma GCC unroll 16
         for (int k = 0; k < 16; k++)
             _mm512_storeu_si512(tile + k * 64 * I8_TILE_VECS, r[k]);
@@ -109,7 +77,7 @@ static inline void i8_turn_floats(const float *rows, int64_t stride, v16 t[16]) 
 #pragma GCC unroll 16
     for (int j = 0; j < 16; j++)
         r[j] = _mm512_loadu_si512(rows + j * stride);
-    i8_turn(r);
+    v16_turn_bits(r);
 #pragma GCC unroll 16
     for (int i = 0; i < 16; i++)
         t[i] = _mm512_castsi512_ps(r[i]);

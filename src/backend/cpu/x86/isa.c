@@ -9,11 +9,13 @@
 
 MICA_DECLARE_KERNELS(attention_avx2);
 MICA_DECLARE_KERNELS(elementwise_avx2);
+MICA_DECLARE_KERNELS(flash_avx2);
 MICA_DECLARE_KERNELS(matmul_avx2);
 MICA_DECLARE_KERNELS(matmul_i8_avx2);
 MICA_DECLARE_KERNELS(norm_avx2);
 MICA_DECLARE_KERNELS(attention_avx512);
 MICA_DECLARE_KERNELS(elementwise_avx512);
+MICA_DECLARE_KERNELS(flash_avx512);
 MICA_DECLARE_KERNELS(matmul_avx512);
 MICA_DECLARE_KERNELS(norm_avx512);
 MICA_DECLARE_KERNELS(matmul_i8_avx512vnni);
@@ -21,11 +23,13 @@ MICA_DECLARE_KERNELS(matmul_i8_avx512vnni);
 const kernel_family mica_isa_families[] = {
     {mica_kernels_attention_avx2, &mica_n_kernels_attention_avx2},
     {mica_kernels_elementwise_avx2, &mica_n_kernels_elementwise_avx2},
+    {mica_kernels_flash_avx2, &mica_n_kernels_flash_avx2},
     {mica_kernels_matmul_avx2, &mica_n_kernels_matmul_avx2},
     {mica_kernels_matmul_i8_avx2, &mica_n_kernels_matmul_i8_avx2},
     {mica_kernels_norm_avx2, &mica_n_kernels_norm_avx2},
     {mica_kernels_attention_avx512, &mica_n_kernels_attention_avx512},
     {mica_kernels_elementwise_avx512, &mica_n_kernels_elementwise_avx512},
+    {mica_kernels_flash_avx512, &mica_n_kernels_flash_avx512},
     {mica_kernels_matmul_avx512, &mica_n_kernels_matmul_avx512},
     {mica_kernels_norm_avx512, &mica_n_kernels_norm_avx512},
     {mica_kernels_matmul_i8_avx512vnni, &mica_n_kernels_matmul_i8_avx512vnni},

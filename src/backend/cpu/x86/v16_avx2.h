@@ -1,7 +1,7 @@
 /* v16_avx2.h: sixteen f32 lanes in two AVX registers (AVX2 and F16C).
  *
- * The same operations as v16_avx512.h, each one rounded f32 operation a lane, never a fused
- * multiply-add: lane i does what the reference does with partial sum i.
+ * The same operations as v16_avx512.h, each one rounded f32 operation a lane: lane i does what the
+ * reference does with partial sum i. Exact kernels use no fused multiply-add.
  */
 #ifndef MICA_BACKEND_CPU_X86_V16_AVX2_H
 #define MICA_BACKEND_CPU_X86_V16_AVX2_H
@@ -13,6 +13,9 @@
 /* Rows x outputs of the register tile of a matmul over expanded weights: 8 of 16 registers. */
 #define V16_TILE_ROWS 2
 #define V16_TILE_OUTS 2
+/* Rows x chunks of 16 columns of attention's products: 12 of 16 registers. */
+#define V16_FLASH_ROWS 6
+#define V16_FLASH_VECS 1
 #define V16_LOOKS_UP 0
 #define V16_PAIRS_CODES 0
 
@@ -50,6 +53,10 @@ static inline v16 v16_sub(v16 a, v16 b) {
 }
 static inline v16 v16_mul(v16 a, v16 b) {
     return v16_pair(_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi));
+}
+/* a * b + c with one rounding: for kernels of the fast profile only. */
+static inline v16 v16_fma(v16 a, v16 b, v16 c) {
+    return v16_pair(_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi));
 }
 static inline v16 v16_div(v16 a, v16 b) {
     return v16_pair(_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi));
@@ -167,6 +174,42 @@ static inline __m256 cube8(__m256 x) {
 }
 /* x * x * x in double, rounded once to f32 as (float)((double)x * x * x). */
 static inline v16 v16_cube(v16 x) { return v16_pair(cube8(x.lo), cube8(x.hi)); }
+
+/* r[i] lane j becomes r[j] lane i. */
+static inline void turn8(__m256 r[8]) {
+    __m256 t[8], u[8];
+    for (int i = 0; i < 8; i += 2) {
+        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4) {
+        u[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+        u[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xEE);
+        u[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+        u[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xEE);
+    }
+    for (int i = 0; i < 4; i++) {
+        r[i] = _mm256_permute2f128_ps(u[i], u[4 + i], 0x20);
+        r[4 + i] = _mm256_permute2f128_ps(u[i], u[4 + i], 0x31);
+    }
+}
+
+/* t[i] lane j becomes t[j] lane i. */
+static inline void v16_turn(v16 t[16]) {
+    __m256 part[4][8]; /* quarters: rows 0..7 and 8..15 of the lower, of the upper lanes */
+    for (int i = 0; i < 8; i++) {
+        part[0][i] = t[i].lo;
+        part[1][i] = t[8 + i].lo;
+        part[2][i] = t[i].hi;
+        part[3][i] = t[8 + i].hi;
+    }
+    for (int q = 0; q < 4; q++)
+        turn8(part[q]);
+    for (int i = 0; i < 8; i++) {
+        t[i] = v16_pair(part[0][i], part[1][i]);
+        t[8 + i] = v16_pair(part[2][i], part[3][i]);
+    }
+}
 
 /* ---- 16 codes of a bitstream: a chunk is 2 * bits bytes ---- */
 typedef struct v16_unpacker {

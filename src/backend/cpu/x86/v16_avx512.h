@@ -1,8 +1,8 @@
 /* v16_avx512.h: sixteen f32 lanes in one AVX-512 register (F, BW, DQ, VL).
  *
  * The operations that src/backend/cpu/vector/ is written in; v16_avx2.h has the same ones. Each is
- * one rounded f32 operation a lane, never a fused multiply-add, so that lane i does what the
- * reference does with partial sum i.
+ * one rounded f32 operation a lane, so that lane i does what the reference does with partial sum i;
+ * exact kernels use no fused multiply-add.
  */
 #ifndef MICA_BACKEND_CPU_X86_V16_AVX512_H
 #define MICA_BACKEND_CPU_X86_V16_AVX512_H
@@ -14,6 +14,9 @@
 /* Rows x outputs of the register tile of a matmul over expanded weights: 16 of 32 registers. */
 #define V16_TILE_ROWS 4
 #define V16_TILE_OUTS 4
+/* Rows x chunks of 16 columns of attention's products: 24 of 32 registers. */
+#define V16_FLASH_ROWS 6
+#define V16_FLASH_VECS 4
 /* A table of 16 values is one instruction to look up: cheaper than scale * code + bias. */
 #define V16_LOOKS_UP 1
 /* Two rows of codes are read side by side. */
@@ -30,6 +33,8 @@ static inline void v16_store(float *p, v16 x) { _mm512_storeu_ps(p, x); }
 static inline v16 v16_add(v16 a, v16 b) { return _mm512_add_ps(a, b); }
 static inline v16 v16_sub(v16 a, v16 b) { return _mm512_sub_ps(a, b); }
 static inline v16 v16_mul(v16 a, v16 b) { return _mm512_mul_ps(a, b); }
+/* a * b + c with one rounding: for kernels of the fast profile only. */
+static inline v16 v16_fma(v16 a, v16 b, v16 c) { return _mm512_fmadd_ps(a, b, c); }
 static inline v16 v16_div(v16 a, v16 b) { return _mm512_div_ps(a, b); }
 /* a < b ? a : b, and a > b ? a : b: b when either is NaN. */
 static inline v16 v16_min(v16 a, v16 b) { return _mm512_min_ps(a, b); }
@@ -101,6 +106,50 @@ static inline v16 v16_cube(v16 x) {
     __m256 lo3 = _mm512_cvtpd_ps(_mm512_mul_pd(_mm512_mul_pd(lo, lo), lo));
     __m256 hi3 = _mm512_cvtpd_ps(_mm512_mul_pd(_mm512_mul_pd(hi, hi), hi));
     return _mm512_insertf32x8(_mm512_castps256_ps512(lo3), hi3, 1);
+}
+
+/* r[i] lane j becomes r[j] lane i. */
+static inline __attribute__((always_inline)) void v16_turn_bits(__m512i r[16]) {
+    __m512i t[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; i += 4) {
+        r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+        r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+        r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+        r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+    }
+    /* r[4q + i] part p holds lanes 4p + i of rows 4q .. 4q+3 */
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        __m512i a = _mm512_shuffle_i32x4(r[i], r[4 + i], 0x88);
+        __m512i b = _mm512_shuffle_i32x4(r[i], r[4 + i], 0xDD);
+        __m512i c = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88);
+        __m512i d = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xDD);
+        t[i] = _mm512_shuffle_i32x4(a, c, 0x88);
+        t[8 + i] = _mm512_shuffle_i32x4(a, c, 0xDD);
+        t[4 + i] = _mm512_shuffle_i32x4(b, d, 0x88);
+        t[12 + i] = _mm512_shuffle_i32x4(b, d, 0xDD);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++)
+        r[i] = t[i];
+}
+
+/* t[i] lane j becomes t[j] lane i. */
+static inline __attribute__((always_inline)) void v16_turn(v16 t[16]) {
+    __m512i r[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++)
+        r[i] = _mm512_castps_si512(t[i]);
+    v16_turn_bits(r);
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++)
+        t[i] = _mm512_castsi512_ps(r[i]);
 }
 
 /* ---- 16 codes of a bitstream: a chunk is 2 * bits bytes ---- */
