@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """mica's tokenizers beside the tokenizers library in one run, one thread each.
 
-usage: tokenizer.py BENCH_TOKENIZER TEXT_FILE FOLDER...
+usage: tokenizer.py BENCH_TOKENIZER TEXT_FILE FOLDER... > bench/results/tokenizer.csv
 
-A FOLDER holds a tokenizer.json. Prints, for each, medians and spreads of processor time over
-rounds that take turns: loading the file, loading mica's compiled copy of it, encoding the text as a
+A FOLDER holds a tokenizer.json. Writes, for each, medians and spreads of processor time over
+rounds that take turns, as CSV, and a reader's version of it to standard error: loading the file, loading mica's compiled copy of it, encoding the text as a
 whole and paragraph by paragraph; the ids must be equal. Needs `pip install tokenizers`.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 import tokenizers
 
-ROUNDS = 5
+ROUNDS = 7
 
 
 def timed(function):
@@ -35,11 +35,13 @@ def fnv(ids):
     return f"{h:016x}"
 
 
-def show(name, theirs, ours, n_bytes=0):
+def show(vocabulary, name, theirs, ours, n_bytes=0):
     a, b = statistics.median(theirs), statistics.median(ours)
     rate = f"  {n_bytes / a / 1e6:6.2f} {n_bytes / b / 1e6:6.2f} MB/s" if n_bytes else ""
     print(f"  {name:8} tokenizers {a * 1e3:8.1f} ms ({min(theirs) * 1e3:.1f}-{max(theirs) * 1e3:.1f})  "
-          f"mica {b * 1e3:8.2f} ms ({min(ours) * 1e3:.2f}-{max(ours) * 1e3:.2f})  {a / b:6.1f} times{rate}")
+          f"mica {b * 1e3:8.2f} ms ({min(ours) * 1e3:.2f}-{max(ours) * 1e3:.2f})  {a / b:6.1f} times{rate}", file=sys.stderr)
+    times = [f"{x * 1e3:.2f}" for x in (a, min(theirs), max(theirs), b, min(ours), max(ours))]
+    print(",".join([vocabulary, name, str(n_bytes), *times, f"{a / b:.1f}"]), flush=True)
 
 
 def compare(program, text_path, folder):
@@ -60,12 +62,15 @@ def compare(program, text_path, folder):
         for key in ours:
             ours[key] += found[key]
     n = found["bytes"]
-    print(f"{Path(folder).name}: {n} bytes, {found['ids']} ids, tokenizers {tokenizers.__version__}")
-    show("load", theirs["load"], ours["load"])
-    show("cached", theirs["load"], ours["cached"])
-    show("whole", theirs["whole"], ours["whole"], n)
-    show("parts", theirs["parts"], ours["parts"], n)
+    name = Path(folder).name
+    print(f"{name}: {n} bytes, {found['ids']} ids", file=sys.stderr)
+    show(name, "load", theirs["load"], ours["load"])
+    show(name, "cached", theirs["load"], ours["cached"])
+    show(name, "whole", theirs["whole"], ours["whole"], n)
+    show(name, "parts", theirs["parts"], ours["parts"], n)
 
 
+print(f"# tokenizer.py: tokenizers {tokenizers.__version__} and mica, one thread each, processor time in milliseconds, {ROUNDS} rounds that take turns")
+print("vocabulary,what,bytes,tokenizers_median,tokenizers_least,tokenizers_most,mica_median,mica_least,mica_most,times")
 for path in sys.argv[3:]:
     compare(sys.argv[1], sys.argv[2], path)

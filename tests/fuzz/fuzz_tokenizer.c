@@ -1,6 +1,7 @@
 /* fuzz_tokenizer.c: any bytes as a tokenizer file and as text.
  *
- * The first byte chooses: a SentencePiece model (0xFE), else, modulo 4, a tokenizer.json, whose own
+ * The first byte chooses: a SentencePiece model (0xFE), vocab.txt (0xFD), a list of ranks (0xFC),
+ * tekken.json (0xFB), else, modulo 4, a tokenizer.json, whose own
  * bytes are then encoded and decoded; a GGUF vocabulary; a regex; or text for a small fixed
  * byte-level vocabulary, where the ids must spell the bytes and the stream must give the whole
  * decode.
@@ -11,7 +12,7 @@
 
 #include "format/gguf.h"
 #include "text/tokenizer/byte_alphabet.h"
-#include "text/tokenizer/impl.h"
+#include "text/tokenizer/older.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
@@ -69,6 +70,21 @@ static void try_gguf(const char *data, size_t n) {
 static void try_spm(const char *data, size_t n) {
     tokenizer *t;
     if (mica_tokenizer_parse_spm(&t, (const uint8_t *)data, n, NULL, "fuzz", NULL)) return;
+    use(t, data, at_most(n, 512));
+    mica_tokenizer_free(t);
+}
+
+static void try_older(uint8_t kind, const char *data, size_t n) {
+    json_value class = {
+        .kind = JSON_KIND_STRING, .n = 5, .string = kind == 0xFD ? "bert" : "llama"};
+    json_member member = {"tokenizer_class", 15, &class};
+    json_value settings = {.kind = JSON_KIND_OBJECT, .n = 1, .members = &member};
+    const older_load load = {.folder = "fuzz", .settings = &settings};
+    tokenizer *t = NULL;
+    mica_status st = kind == 0xFD   ? mica_older_open_words(&t, &load, data, n, NULL)
+                     : kind == 0xFC ? mica_older_open_ranks(&t, &load, "ranks", data, n, NULL)
+                                    : mica_older_open_tekken(&t, &load, data, n, NULL);
+    if (st) return;
     use(t, data, at_most(n, 512));
     mica_tokenizer_free(t);
 }
@@ -140,6 +156,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     const char *rest = (const char *)data + 1;
     if (data[0] == 0xFE) {
         try_spm(rest, n - 1);
+        return 0;
+    }
+    if (data[0] >= 0xFB && data[0] <= 0xFD) {
+        /* The readers get a NUL behind the file, as from disk. */
+        char *copy = mica_strndup(rest, n - 1);
+        if (copy) try_older(data[0], copy, n - 1);
+        mica_free(copy);
         return 0;
     }
     switch (data[0] % 4) {

@@ -1,16 +1,22 @@
-/* cache.c: compiled copies of tokenizer.json: made, used, equal to the source, and dropped when the
- * source changed or a byte of the copy did.
+/* cache.c: compiled copies of tokenizer.json: made, used, equal to the source, dropped when the
+ * source changed or a byte of the copy did; and nothing but time is lost when memory runs out, the
+ * disk is full, the folder cannot be used, or many programs write at once.
  */
 #include "cmocka_base.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "fault_alloc.h"
 #include "text/tokenizer/token_cache.h"
 
 #define N_WORDS 90000
@@ -177,22 +183,165 @@ static void test_broken(void **state) {
         assert_false(has_copy());
         data[at] ^= 0x10;
     }
-    for (size_t cut = 0; cut < n; cut += n / 13) {
+    for (size_t cut = 0; cut < n; cut += cut < 250 || n - cut < 20 ? 1 : (n - cut) / 9 + 1) {
         assert_int_equal(mica_file_write(path, data, cut, NULL), MICA_OK);
         assert_false(has_copy());
     }
+    char *longer = mica_realloc(data, n + 8);
+    assert_non_null(longer);
+    memset(longer + n, 0, 8);
+    data = longer;
+    assert_int_equal(mica_file_write(path, data, n + 8, NULL), MICA_OK);
+    assert_false(has_copy());
     check_same(); /* and repaired */
     assert_true(has_copy());
     mica_free(data);
     mica_free(path);
 }
 
+/* Files in the cache folder: at most the copy, never a half-written one. */
+static int count_files(void) {
+    char path[576];
+    int n = 0;
+    snprintf(path, sizeof(path), "%s/mica", cache_root);
+    DIR *listing = opendir(path);
+    assert_non_null(listing);
+    while (readdir(listing))
+        n++;
+    closedir(listing);
+    return n - 2;
+}
+
 static void test_no_folder(void **state) {
     (void)state;
+    char path[576];
     build("Unigram", "<x>");
-    setenv("XDG_CACHE_HOME", "/proc/none", 1);
+    static const char *const names[] = {"/proc/none", "relative", "", "/dev/null"};
+    for (int i = 0; i < 4; i++) {
+        setenv("XDG_CACHE_HOME", names[i], 1);
+        setenv("HOME", "/dev/null", 1);
+        check_same();
+    }
+    setenv("XDG_CACHE_HOME", source_path, 1); /* a file where a folder should be */
     check_same();
     setenv("XDG_CACHE_HOME", cache_root, 1);
+    /* A folder where the copy should be. */
+    cache_stamp stamp;
+    char *copy = cache_path(&stamp);
+    unlink(copy);
+    assert_int_equal(mkdir(copy, 0700), 0);
+    check_same();
+    assert_false(has_copy());
+    assert_int_equal(rmdir(copy), 0);
+    snprintf(path, sizeof(path), "%s/mica", cache_root);
+    assert_int_equal(chmod(path, 0500), 0); /* root writes all the same */
+    check_same();
+    assert_int_equal(chmod(path, 0700), 0);
+    check_same();
+    assert_true(has_copy());
+    mica_free(copy);
+}
+
+/* No file may grow beyond a limit, as on a full disk. */
+static void test_disk_full(void **state) {
+    (void)state;
+    struct rlimit old, small;
+    signal(SIGXFSZ, SIG_IGN);
+    build("BPE", "<x>");
+    remove_copy();
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = old;
+    for (rlim_t limit = 0; limit < 1 << 22; limit = 3 * limit + 100) {
+        small.rlim_cur = limit;
+        setrlimit(RLIMIT_FSIZE, &small);
+        tokenizer *t = NULL;
+        mica_error err = {0};
+        mica_status st = mica_tokenizer_open(&t, folder, &err);
+        setrlimit(RLIMIT_FSIZE, &old);
+        if (st) fail_msg("%s", err.message);
+        mica_tokenizer_free(t);
+        assert_int_equal(count_files(), has_copy() ? 1 : 0);
+        remove_copy();
+    }
+    check_same();
+    assert_true(has_copy());
+}
+
+/* Opens with the n-th allocation failing; without a copy it is made, if `has_one` it is used. */
+static void fail_allocation(long n, bool has_one) {
+    tokenizer *t = NULL;
+    mica_error err = {0};
+    if (!has_one) remove_copy();
+    long before = fault_alloc_live();
+    fault_alloc_arm(n);
+    mica_status st = mica_tokenizer_open(&t, folder, &err);
+    fault_alloc_arm(0);
+    bool is_fine = st == MICA_OK || (st == MICA_E_NOMEM && err.code == st && err.message[0]);
+    if (!is_fine) fail_msg("allocation %ld: status %d, '%s'", n, (int)st, err.message);
+    token_list ids = {0};
+    if (!st) {
+        encode(t, &ids);
+        assert_true(ids.n > 5);
+    }
+    mica_free(ids.ids);
+    mica_tokenizer_free(st ? NULL : t);
+    assert_int_equal(fault_alloc_live(), before);
+    assert_int_equal(count_files(), has_copy() ? 1 : 0);
+}
+
+static void test_no_memory(void **state) {
+    (void)state;
+    build("BPE", "<x>");
+    for (int has_one = 0; has_one < 2; has_one++) {
+        fail_allocation(0, false);
+        assert_true(has_copy());
+        if (!has_one) remove_copy();
+        tokenizer *t = NULL;
+        fault_alloc_arm(0);
+        assert_int_equal(mica_tokenizer_open(&t, folder, NULL), MICA_OK);
+        long n_calls = fault_alloc_calls();
+        mica_tokenizer_free(t);
+        assert_true(n_calls > 20);
+        for (long i = 1; i <= n_calls; i += i > 40 && !has_one ? 3 : 1) {
+            fail_allocation(i, has_one);
+        }
+        print_message("%ld allocations %s a copy\n", n_calls, has_one ? "with" : "without");
+    }
+    check_same();
+}
+
+/* Programs that open, and drop and damage the copy, all at once: each gets the same tokenizer. */
+static void test_many_writers(void **state) {
+    (void)state;
+    enum { N_PROGRAMS = 6, N_ROUNDS = 4 };
+    build("BPE", "<x>");
+    cache_stamp stamp;
+    char *path = cache_path(&stamp);
+    for (int i = 0; i < N_PROGRAMS; i++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child) continue;
+        for (int k = 0; k < N_ROUNDS; k++) {
+            tokenizer *t = NULL;
+            if (mica_tokenizer_open(&t, folder, NULL)) _exit(1);
+            bool is_right = mica_tokenizer_vocab_size(t) == 100001 &&
+                            mica_tokenizer_find(t, "abc", 3) == 26 * 26 * 2 + 26;
+            mica_tokenizer_free(t);
+            if (!is_right) _exit(2);
+            if (k + i == 3) unlink(path);
+            if (k + i == 5 && truncate(path, 5000)) unlink(path);
+        }
+        _exit(0);
+    }
+    for (int i = 0; i < N_PROGRAMS; i++) {
+        int status = -1;
+        assert_true(wait(&status) > 0);
+        assert_int_equal(status, 0);
+    }
+    check_same();
+    assert_true(has_copy());
+    assert_int_equal(count_files(), 1);
+    mica_free(path);
 }
 
 static int begin(void **state) {
@@ -222,8 +371,10 @@ static int end(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_made_and_used),
-                                       cmocka_unit_test(test_stale), cmocka_unit_test(test_broken),
-                                       cmocka_unit_test(test_no_folder)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_made_and_used), cmocka_unit_test(test_stale),
+        cmocka_unit_test(test_broken),        cmocka_unit_test(test_no_folder),
+        cmocka_unit_test(test_disk_full),     cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_many_writers)};
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -9,7 +9,7 @@
 
 #include "fault_alloc.h"
 #include "gguf_bytes.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/older.h"
 
 static const char json[] =
     "{\"version\":\"1.0\",\"added_tokens\":[{\"id\":9,\"content\":\"<s>\",\"special\":true},"
@@ -52,6 +52,55 @@ static mica_status run_json(mica_error *err) {
     if (!st) st = use(t, err);
     mica_tokenizer_free(t);
     return st;
+}
+
+/* ---- files from before tokenizer.json ---- */
+
+static json_value llama_class = {.kind = JSON_KIND_STRING, .n = 5, .string = "llama"};
+static json_value bert_class = {.kind = JSON_KIND_STRING, .n = 13, .string = "BertTokenizer"};
+
+static older_load load_of(json_member *member, json_value *settings, json_value *class) {
+    *member = (json_member){"tokenizer_class", 15, class};
+    *settings = (json_value){.kind = JSON_KIND_OBJECT, .n = 1, .members = member};
+    return (older_load){.folder = "older", .settings = settings};
+}
+
+static mica_status use_and_free(mica_status st, tokenizer *t, mica_error *err) {
+    if (!st) st = use(t, err);
+    if (t) mica_tokenizer_free(t);
+    return st;
+}
+
+static mica_status run_words(mica_error *err) {
+    static const char words[] = "[CLS]\n[SEP]\nab\n##ab\n##a\nfo\n12\n[UNK]\nz\n##z";
+    json_member member;
+    json_value settings;
+    tokenizer *t = NULL;
+    const older_load load = load_of(&member, &settings, &bert_class);
+    mica_status st = mica_older_open_words(&t, &load, words, sizeof(words) - 1, err);
+    return use_and_free(st, t, err);
+}
+
+static mica_status run_ranks(mica_error *err) {
+    static const char ranks[] = "YQ== 0\nYg== 1\nYWI= 2\nIA== 3\nMQ== 5\n";
+    json_member member;
+    json_value settings;
+    tokenizer *t = NULL;
+    const older_load load = load_of(&member, &settings, &llama_class);
+    mica_status st =
+        mica_older_open_ranks(&t, &load, "tokenizer.model", ranks, sizeof(ranks) - 1, err);
+    return use_and_free(st, t, err);
+}
+
+static mica_status run_tekken(mica_error *err) {
+    static const char tekken[] =
+        "{\"config\":{\"pattern\":\"\\\\s|\\\\S+\",\"default_num_special_tokens\":22,"
+        "\"default_vocab_size\":25},\"vocab\":[{\"rank\":0,\"token_bytes\":\"YQ==\"},"
+        "{\"rank\":1,\"token_bytes\":\"Y\\u0067==\"},{\"rank\":2,\"token_bytes\":\"YWI=\"}]}";
+    const older_load load = {.folder = "older"};
+    tokenizer *t = NULL;
+    mica_status st = mica_older_open_tekken(&t, &load, tekken, sizeof(tekken) - 1, err);
+    return use_and_free(st, t, err);
 }
 
 static gguf_bytes bytes;
@@ -122,6 +171,9 @@ static void fail_each(const char *what, mica_status (*run)(mica_error *)) {
 static void test_every_allocation(void **state) {
     (void)state;
     fail_each("json", run_json);
+    fail_each("words", run_words);
+    fail_each("ranks", run_ranks);
+    fail_each("tekken", run_tekken);
     static const char *const models[] = {"llama", "gpt2", "gemma4", "bert", "t5"};
     for (int i = 0; i < 5; i++) {
         build_gguf(models[i]);

@@ -122,7 +122,7 @@ def cases():
             yield {"pre_tokenizer": byte_level(prefix, use_regex), "decoder": byte_level(True, True)}
     yield {"pre_tokenizer": {"type": "Digits", "individual_digits": True}}
     yield {"pre_tokenizer": {"type": "Digits", "individual_digits": False}}
-    for behavior in ("Isolated", "Removed", "Contiguous", "MergedWithPrevious"):
+    for behavior in ("Isolated", "Removed", "Contiguous", "MergedWithPrevious", "MergedWithNext"):
         yield {"pre_tokenizer": {"type": "Punctuation", "behavior": behavior}}
     for name in ("Whitespace", "WhitespaceSplit"):
         yield {"pre_tokenizer": {"type": name}}
@@ -135,6 +135,8 @@ def cases():
         yield {"normalizer": replace(string("-"), ""), "pre_tokenizer": metaspace(prepend_scheme=scheme)}
         yield {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [split(string("a"), "Removed"), metaspace(prepend_scheme=scheme)]},
                "added_tokens": [token(9001, "<s>", special=True)]}
+    yield {"pre_tokenizer": metaspace(replacement="_"), "decoder": metaspace(replacement="_")}
+    yield {"pre_tokenizer": {"type": "Sequence", "pretokenizers": []}}
     yield {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [split(regex(r"\p{N}{1,3}")), split(regex(r"[一-龥぀-ゟ゠-ヿ]+")),
            {"type": "Digits", "individual_digits": True}, {"type": "Punctuation", "behavior": "Isolated"}, byte_level(False, True)]}}
     # Added tokens: every flag, alone and together.
@@ -148,6 +150,11 @@ def cases():
                     token(9007, "<r>", rstrip=True, **flags), token(9008, "<b>", lstrip=True, rstrip=True, **flags),
                     token(9009, "<|a|>", **flags), token(9010, "<|a|b|>", **flags), token(9011, "xA", **flags)]}
     yield {"added_tokens": [token(9001, "<s>", special=True), token(9002, "foo"), token(9003, "foobar", normalized=True), token(9004, "ab", normalized=True)]}
+    both = ["foo", "a foo b", "foo  foo bar", "xfoo foo", "foo\n foo1", " foo ", "éfoo  foo_", "foo-foo"]
+    for left, right in ((True, False), (False, True), (True, True)):
+        for normalized in (False, True):
+            yield {"normalizer": {"type": "Lowercase"}, "texts": [*both, *(t.upper() for t in both)], "decoder": {"type": "Fuse"},
+                   "added_tokens": [token(9001, "foo", single_word=True, lstrip=left, rstrip=right, normalized=normalized)]}
     # Post-processors.
     added = [token(9001, "<s>", special=True), token(9002, "</s>", special=True)]
     def special_ids(*names):
@@ -158,9 +165,16 @@ def cases():
     yield {"added_tokens": added, "post_processor": template("<s>", "$A")}
     yield {"added_tokens": added, "post_processor": template("<s>", "$A", "</s>", "</s>")}
     yield {"added_tokens": added, "post_processor": {"type": "Sequence", "processors": [byte_level(True, True), template("</s>", "$A", "</s>")]}}
+    many = template("<s>", "$A", "</s>")
+    many["special_tokens"]["</s>"] = {"id": "</s>", "ids": [len(VOCAB) + 1, len(VOCAB), len(VOCAB) + 1], "tokens": ["</s>", "<s>", "</s>"]}
+    yield {"added_tokens": added, "post_processor": many}
+    yield {"added_tokens": added, "post_processor": template("$A", "</s>", "<s>")}
+    yield {"added_tokens": added, "post_processor": {"type": "Sequence", "processors": []}}
     pair = {"sep": ["</s>", len(VOCAB) + 1], "cls": ["<s>", len(VOCAB)]}
     yield {"added_tokens": added, "post_processor": {"type": "BertProcessing", **pair}}
     yield {"added_tokens": added, "post_processor": {"type": "RobertaProcessing", "trim_offsets": True, "add_prefix_space": False, **pair}}
+    yield {"decoder": {"type": "Sequence", "decoders": [{"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 2, "stop": 0}]}}
+    yield {"decoder": {"type": "Sequence", "decoders": []}}
     # Decoders; "##" stays in the tokens' texts.
     for d in (replace(string("##"), ""), replace(regex(r"#+"), "_"), {"type": "Fuse"}, {"type": "Strip", "content": "#", "start": 2, "stop": 0},
               {"type": "Strip", "content": "#", "start": 1, "stop": 1}):
@@ -182,6 +196,9 @@ def cases():
     yield {"model": bpe(["b c"], ignore_merges=True), "texts": texts, "pre_tokenizer": {"type": "WhitespaceSplit"}}
     suffixed = {c: i for i, c in enumerate(["<unk>", *"abcd", "a</w>", "b</w>", "c</w>", "d</w>", "ab</w>", "ab", "abc</w>", "cd</w>"])}
     yield {"model": bpe(["a b</w>", "a b", "ab c</w>", "c d</w>"], suffixed, end_of_word_suffix="</w>"), "texts": texts, "pre_tokenizer": {"type": "WhitespaceSplit"}}
+    framed = {c: i for i, c in enumerate(["<unk>", "a", "##a", "##b", "##b</w>", "a</w>", "b</w>", "##c", "ab</w>", "##bc", "abc", "##d</w>", "b"])}
+    yield {"model": bpe(["a ##b</w>", "##b ##c", "a ##bc"], framed, continuing_subword_prefix="##", end_of_word_suffix="</w>"), "texts": [*texts, "ab", "abcd abc", "a b"],
+           "pre_tokenizer": {"type": "WhitespaceSplit"}}
     hashed = {c: i for i, c in enumerate(["<unk>", *"abcd", "##a", "##b", "##c", "##d", "ab", "##cd", "abcd", "##bc"])}
     yield {"model": bpe(["a ##b", "##c ##d", "ab ##cd", "##b ##c"], hashed, continuing_subword_prefix="##"), "texts": texts, "pre_tokenizer": {"type": "WhitespaceSplit"}}
 

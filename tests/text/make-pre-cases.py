@@ -68,6 +68,17 @@ PIPELINES = {
     "bloom": [BLOOM], "viking": [BLOOM, r"\p{N}"],
 }
 
+# Other names of the same pieces, and what comes with a name: a bos token, pieces that are tokens left whole.
+ALIASES = {
+    "llama-bpe": "llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano", "dbrx": "smaug-bpe chatglm-bpe", "glm4": "glm5",
+    "qwen2": "deepseek-r1-qwen hunyuan megrez solar-open grok-2 kormo f2llmv2", "bailingmoe": "bailingmoe2 llada-moe",
+    "gpt-4o": "llama4 kanana2 talkie minimax-m2 granite-embed-multi-97m", "tiny_aya": "cohere2moe", "deepseek-v3": "hunyuan-dense joyai-llm hy_v4",
+    "gpt-2": "phi-2 olmo jais trillion granite-docling gigachat mellum a.x-4.0 exaone4 modern-bert jina-v1-en jina-v2-code roberta-bpe jina-v2-es jina-v2-de",
+    "smollm": "starcoder refact codeshell exaone minerva-7b mellum2", "bloom": "poro-chat gpt3-finnish",
+}
+BOS = "llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano tekken".split()
+WHOLE = [*BOS, "glm4", "glm5", "granite-embed-multi-97m", "youtu", "minicpm5"]
+
 EXTRA = ["12345678 1,234,567 1234567890123", "日本語テキスト、漢字。한국어 ㄅㄆ ㄱㄴ", "éA Ünï ÀÉ naïve ÉCOLE", "a/b//c/\n/d", "x  \n\n  y   \n z",
          "«a» “b”… — 、。〆", "foo   bar\n\n\n", "k" + " " * 700 + "x", "Ⅷ² ½ ①", "e\u0301a\u0323 \u0301", "a。b，c!d।e۔f،g", "ſ 'ſ K'S don'T we'LL"]
 
@@ -84,7 +95,8 @@ def main():
         put({"texts": texts})
         for name, patterns in PIPELINES.items():
             steps = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(p), "isolated") for p in patterns])
-            put({"name": name, "pieces": [[len(s.encode()) for s, _ in steps.pre_tokenize_str(t)] for t in texts]})
+            names = [name, *ALIASES.get(name, "").split()]
+            put({"names": [[n, n in BOS, n in WHOLE] for n in names], "pieces": [[len(s.encode()) for s, _ in steps.pre_tokenize_str(t)] for t in texts]})
     print(len(PIPELINES), "names,", len(texts), "texts", file=sys.stderr)
 
 

@@ -1,7 +1,7 @@
 /* open.c: from a path to a tokenizer.
  *
- * In a folder tokenizer.json comes first, then the older kinds (tokenizer.model, vocab.json with
- * merges.txt, *.tiktoken), then a single GGUF file.
+ * In a folder tokenizer.json comes first, then the other kinds (open_older.c), then a single GGUF
+ * file.
  */
 #include "text/tokenizer/token_cache.h"
 
