@@ -11,8 +11,8 @@
 
 typedef struct tokenizer tokenizer;
 
-/* From a folder that holds tokenizer.json (and perhaps tokenizer_config.json), one of the other kinds
- * of files (docs/text.md), or one GGUF file. */
+/* From a folder that holds tokenizer.json (and perhaps tokenizer_config.json), one of the other
+ * kinds of files (docs/text.md), or one GGUF file. */
 mica_status mica_tokenizer_open_folder(tokenizer **out, const char *path, mica_error *err);
 /* From a GGUF file's tokenizer.ggml.* keys. Copies what it needs. */
 mica_status mica_tokenizer_open_gguf(tokenizer **out, const gguf_file *file, mica_error *err);

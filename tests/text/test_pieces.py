@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`--pieces` of tokenize and detokenize, as lines and as JSON.
+"""`--pieces` of tokenize and detokenize, as lines and as JSON; what `--no-special`, `--plain` and `--skip-special` leave out.
 
 usage: test_pieces.py MICA
 """
@@ -14,6 +14,9 @@ MICA = sys.argv[1]
 VOCAB = {"a": 0, "b": 1, "ab": 2, "\u0120": 3, "\u00c3": 4, "\u00a9": 5}
 FILE = {"version": "1.0", "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False}, "decoder": {"type": "ByteLevel"},
         "model": {"type": "BPE", "vocab": VOCAB, "merges": ["a b"]}}
+START = {"added_tokens": [{"id": 6, "content": "<s>", "special": True}],
+         "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+                            "pair": [], "special_tokens": {"<s>": {"id": "<s>", "ids": [6], "tokens": ["<s>"]}}}}
 failures = 0
 
 
@@ -41,4 +44,15 @@ with tempfile.TemporaryDirectory() as folder:
     check(folder, ["detokenize", "--ids", "2,4,5,9,4", "--pieces"], "\n".join(rows) + "\n")
     check(folder, ["detokenize", "--ids", "2,4,5,9,4", "--pieces", "--json"], "[" + ",".join(rows) + "]\n")
     check(folder, ["detokenize", "--jsonl", "--pieces"], f"[{rows[0]}]\n[]\n", b"[2]\n[]\n")
+with tempfile.TemporaryDirectory() as folder:
+    (Path(folder) / "tokenizer.json").write_text(json.dumps({**FILE, **START}))
+    # (A text that begins with what would be added gets no second one.)
+    for flags, ids in (([], "6,2"), (["--no-special"], "6,2"), (["--plain"], "6,2"), (["--plain", "--no-special"], "2")):
+        check(folder, ["tokenize", "<s>ab", *flags], ids + "\n")
+        check(folder, ["tokenize", "--jsonl", *flags], f"[{ids}]\n", b'"<s>ab"\n')
+    check(folder, ["detokenize", "--ids", "6,2,6"], "<s>ab<s>\n")
+    check(folder, ["detokenize", "--ids", "6,2,6", "--skip-special"], "ab\n")
+    check(folder, ["detokenize", "--jsonl", "--skip-special"], '"ab"\n', b"[6,2,6]\n")
+    check(folder, ["detokenize", "--ids", "6,2", "--skip-special", "--pieces"],
+          '{"id":6,"piece":"<s>","text":""}\n{"id":2,"piece":"ab","text":"ab"}\n')
 sys.exit(1 if failures else 0)
