@@ -193,6 +193,13 @@ def cases():
         yield {"model": bpe(merges, fuse_unk=True), "texts": texts}
         yield {"model": bpe(merges, unk_token=None), "texts": texts}
     yield {"model": bpe(order[0], byte_fallback=True, unk_token=None), "texts": texts}
+    # The mark of a space where no pre-tokenizer cuts at it: unknown itself, a token, in the middle of tokens.
+    marked = ["xx▁yy▁▁cd", "x▁", "▁▁x", "ab▁cd▁ab", "▁ab▁▁cd", "a▁b▁c▁d", "b▁▁b", "▁a▁a▁a▁ab", "x▁ab▁x▁▁y"]
+    yield {"model": bpe(order[0], fuse_unk=True), "texts": marked}
+    with_mark = {**letters, **{t: len(letters) + i for i, t in enumerate(["▁", "▁a", "▁ab", "▁▁", "b▁", "b▁c", "a▁"])}}
+    for merges in (["a b", "▁ a", "▁ ab", "▁ ▁"], ["a b", "b ▁", "▁ a", "▁ ▁", "b▁ c"], ["▁ ▁", "a ▁", "a b", "▁ ab"]):
+        for fuse in (False, True):
+            yield {"model": bpe(merges, with_mark, fuse_unk=fuse), "texts": [*marked, *marked]}
     yield {"model": bpe(["b c"], ignore_merges=True), "texts": texts, "pre_tokenizer": {"type": "WhitespaceSplit"}}
     suffixed = {c: i for i, c in enumerate(["<unk>", *"abcd", "a</w>", "b</w>", "c</w>", "d</w>", "ab</w>", "ab", "abc</w>", "cd</w>"])}
     yield {"model": bpe(["a b</w>", "a b", "ab c</w>", "c d</w>"], suffixed, end_of_word_suffix="</w>"), "texts": texts, "pre_tokenizer": {"type": "WhitespaceSplit"}}

@@ -32,6 +32,8 @@ mica_status mica_word_memo_init(word_memo *m, const vocab *v, mica_error *err) {
     if (!m->states) return mica_fail(err, MICA_E_NOMEM, "%s: out of memory", v->name);
     m->n_states = v->n_ids;
     if (v->blob_bytes) note_glued(m, v->blob, v->blob_bytes);
+    /* An unknown mark joins the unknown characters before it. */
+    if (mica_vocab_find(v, mark, N_MARK) < 0) memset(m->is_glued, true, sizeof(m->is_glued));
     return MICA_OK;
 }
 
