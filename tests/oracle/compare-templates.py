@@ -2,55 +2,30 @@
 """Real chat templates, many shapes of conversation: mica against Transformers' own renderer.
 
 Usage: compare-templates.py BUILD_DIR
-Templates: the 70 of llama.cpp (from the source distribution of llama-cpp-python, fetched once and
-kept under MICA_ORACLE_DIR, default build/oracle) and those of the tokenizer_config files under
-MICA_SHARED (default ../shared), where there are any. Each is rendered with every shape and variant
-below by tests/text/template/render.c, and with a final message that goes on by `mica template
---continue`. Prints each difference that is not one of KNOWN and exits 1 if there is any."""
+Templates: those of template_sources.py, kept under MICA_ORACLE_DIR (default build/oracle), and of
+the tokenizer_config files under MICA_SHARED (default ../shared), where there are any. Each is
+rendered with every shape and variant below by tests/text/template/render.c; `mica template` renders
+some of them, and final messages that go on. What Jinja refuses to compile must be refused. Prints
+each difference that is not one of KNOWN and exits 1 if there is any."""
 import calendar
 import datetime
-import glob
-import gzip
 import json
 import os
 import subprocess
 import sys
-import tarfile
 
 from transformers.utils import chat_template_utils as hf
+
+import template_sources
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 ORACLE = os.environ.get("MICA_ORACLE_DIR", os.path.join(ROOT, "build", "oracle"))
 SHARED = os.environ.get("MICA_SHARED", os.path.join(ROOT, "..", "shared"))
-PACKAGE = "llama-cpp-python==0.3.36"
 NOW = datetime.datetime(2025, 3, 7, 8, 9, 10)
 
 # Where Transformers fails and mica renders on purpose: lists of the template's own may grow, and
 # generators have JSON.
 KNOWN = ("SecurityError: access to attribute 'append'", "Object of type generator is not JSON")
-
-
-def fetch_templates():
-    folder = os.path.join(ORACLE, "llama-cpp-python")
-    os.makedirs(folder, exist_ok=True)
-    if not glob.glob(os.path.join(folder, "*.tar.gz")):
-        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "scikit-build-core"],
-                       check=True)
-        subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
-                        "--no-build-isolation", "--no-binary", ":all:", "-d", folder, PACKAGE],
-                       check=True)
-    templates = {}
-    with tarfile.open(glob.glob(os.path.join(folder, "*.tar.gz"))[0]) as archive:
-        for member in archive:
-            if "/models/templates/" in member.name and member.name.endswith(".jinja"):
-                name = os.path.basename(member.name)
-                templates[name] = archive.extractfile(member).read().decode()
-    for path in sorted(glob.glob(os.path.join(SHARED, "data/tokenizers/*/tokenizer_config.json.gz"))):
-        with gzip.open(path) as file:
-            source = json.load(file).get("chat_template")
-        if isinstance(source, str):
-            templates[path.split("/")[-2]] = source
-    return templates
 
 
 TOOLS = [
@@ -152,7 +127,18 @@ def contexts():
                 "add_generation_prompt": False, "bos_token": "<s>", "eos_token": "</s>", **variant}
 
 
+def compile_hf(source):
+    try:
+        compiled = hf._compile_jinja_template(source)
+    except Exception as error:  # pieces of templates that code puts together
+        return f"{type(error).__name__}: {error}"
+    compiled.environment.filters["from_json"] = json.loads
+    return compiled
+
+
 def render_hf(compiled, context):
+    if isinstance(compiled, str):
+        return {"error": compiled}
     try:
         return {"text": compiled.render(**json.loads(json.dumps(context)))}
     except Exception as error:  # whatever it raises, there is no rendering
@@ -172,8 +158,7 @@ def compare_renderings(build, templates):
     compiled, n_bad, n_errors, n_known = {}, 0, 0, 0
     for (name, what, context), mine in zip(jobs, ours):
         if name not in compiled:
-            compiled[name] = hf._compile_jinja_template(templates[name])
-            compiled[name].environment.filters["from_json"] = json.loads
+            compiled[name] = compile_hf(templates[name])
         theirs = render_hf(compiled[name], context)
         n_errors += "error" in theirs
         if theirs.get("text") == mine.get("text"):
@@ -204,6 +189,8 @@ def compare_continued(build, templates):
                     continue_final_message=True, bos_token="<s>", eos_token="</s>")[0][0]
             except Exception:  # lost text, roles that it refuses: mica goes on where it can
                 continue
+            if SYSTEM in messages and SYSTEM["content"] not in theirs:
+                continue  # mica shows the text elsewhere
             done = subprocess.run(
                 [os.path.join(build, "mica"), "template", folder, "-", "--chat-template", path,
                  "--continue", "--now", str(calendar.timegm(NOW.timetuple()))],
@@ -221,7 +208,7 @@ def compare_continued(build, templates):
 def main():
     build = sys.argv[1]
     hf.datetime = Clock
-    templates = fetch_templates()
+    templates = template_sources.collect(ORACLE, SHARED)
     sys.exit(1 if compare_renderings(build, templates) + compare_continued(build, templates) else 0)
 
 
