@@ -1,6 +1,7 @@
 /* chat_prompt.c: builds the conversation, renders it, encodes it. */
 #include "cli/chat_prompt.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "text/template/chat.h"
@@ -45,12 +46,11 @@ static mica_status add_bos(const tokenizer *t, token_list *ids, mica_error *err)
     return MICA_OK;
 }
 
-static mica_status encode_plain(const tokenizer *t, const char *system_text, const char *text,
-                                size_t n_text, token_list *out, mica_error *err) {
+/* A prompt alone is no conversation where the model knows of none. */
+static mica_status encode_plain(const tokenizer *t, const char *text, size_t n_text,
+                                token_list *out, mica_error *err) {
     const encode_options options = {.add_special = true, .parse_special = true};
-    if (system_text)
-        return mica_fail(err, MICA_E_UNSUPPORTED,
-                         "the model has no chat template that could hold a system prompt");
+    fprintf(stderr, "mica: the model has no chat template; the prompt is continued as it is\n");
     return mica_tokenizer_encode(t, text, n_text, options, out, err);
 }
 
@@ -61,11 +61,13 @@ mica_status mica_cli_chat_prompt(const char *path, const tokenizer *t, const cha
     rendered_text rendered = {0};
     mica_status st = mica_chat_template_open(&template, path, NULL, err);
     if (st) return st;
-    if (!mica_chat_template_is_own(template)) {
-        st = encode_plain(t, system_text, text, n_text, out, err);
+    const char *warning = mica_chat_template_warning(template);
+    if (!mica_chat_template_is_own(template) && !system_text) {
+        st = encode_plain(t, text, n_text, out, err);
     } else {
+        if (warning) fprintf(stderr, "mica: warning: %s\n", warning);
         st = render(template, system_text, text, n_text, &rendered, err);
-        if (!st) st = mica_chat_encode(t, &rendered, out, err);
+        if (!st) st = mica_chat_encode(t, &rendered, NULL, out, err);
         if (!st && !mica_path_is_folder(path)) st = add_bos(t, out, err);
     }
     mica_rendered_text_deinit(&rendered);

@@ -71,9 +71,11 @@ static int parse(int argc, char **argv, generate_args *a, const char **words) {
     const arg_verb verb = {
         .name = "generate",
         .usage = "mica generate MODEL -p TEXT | --ids 1,2,3 [options]",
-        .about = "Answers a prompt, in the model's chat template if it has one; --raw continues it "
-                 "as it\n"
-                 "is. Text streams to standard output, progress goes to standard error. MODEL is a "
+        .about = "Answers a prompt in the model's chat template. --raw continues the prompt as it "
+                 "is; so does\n"
+                 "a model without a template, unless a system prompt makes it a conversation "
+                 "(ChatML then).\n"
+                 "Text streams to standard output, progress goes to standard error. MODEL is a "
                  "folder, a .gguf file, or the name of a fetched model.",
         .examples = "  mica generate smollm2 -p 'Name three colours.' --system-prompt 'Be brief.'\n"
                     "  mica generate smollm2 --raw -p 'The capital of France is' --max-tokens 32\n"

@@ -28,9 +28,18 @@ mica_status mica_tokenizer_open(tokenizer **out, const char *path, mica_error *e
 mica_status mica_tokenizer_open_source(tokenizer **out, const char *path, mica_error *err);
 void mica_tokenizer_free(tokenizer *t); /* NULL is fine */
 
+typedef struct text_range {
+    size_t begin, end;
+} text_range;
+
 typedef struct encode_options {
     bool add_special;   /* add what the tokenizer itself adds (BOS, EOS, post-processor) */
     bool parse_special; /* spellings of special tokens in the text are those tokens */
+    /* Parts (sorted, disjoint, not empty) of valid text in which, and across the borders of which,
+     * nothing is a special token in spite of parse_special. Only special tokens look at them: the
+     * text is not cut there. */
+    const text_range *plain;
+    size_t n_plain;
 } encode_options;
 
 /* Growing list of ids; init with {0}; mica_free(ids). */

@@ -43,6 +43,44 @@ gives("<s><user>a\n<assistant>b", "-", "--continue", stdin=json.dumps(
 mine = write("mine.jinja", "{{ messages[0].content|upper }}{{ strftime_now('%Y') }}\n")
 gives("H\u00c9 {{ X }}1970", chat, "--chat-template", mine, "--now", "86400")
 
+# Which source counts: files of their own before tokenizer_config.json.
+NAMED = [{"name": "default", "template": "plain"}, {"name": "rag", "template": "rag"},
+         {"name": "tool_use", "template": "with tools"}]
+gives_plain = lambda wanted, *args: gives(wanted, chat, *args)
+write("tokenizer_config.json", {"bos_token": "<s>", "chat_template": NAMED})
+gives_plain("plain")
+gives_plain("with tools", "--tools", tools)
+gives_plain("rag", "--chat-template", "rag")
+gives_plain("plain", "--chat-template", "default", "--tools", tools)
+write("chat_template.json", {"chat_template": "json"})
+gives_plain("json")
+write("chat_template.jinja", "jinja\r\n\r\n")
+gives_plain("jinja\n")
+os.mkdir(os.path.join(folder, "additional_chat_templates"))
+write("additional_chat_templates/tool_use.jinja", "additional {{ tools|length }}")
+gives_plain("jinja\n")
+gives_plain("additional 1", "--tools", tools)
+shutil.rmtree(os.path.join(folder, "additional_chat_templates"))
+os.remove(os.path.join(folder, "chat_template.jinja"))
+os.remove(os.path.join(folder, "chat_template.json"))
+
+# None at all: messages are laid out as ChatML, a prompt alone is continued as it is.
+write("tokenizer_config.json", {"bos_token": "<s>"})
+err = gives("<|im_start|>user\nh\u00e9 {{ x }}<|im_end|>\n<|im_start|>assistant\n", chat)
+check("no chat template; ChatML is used" in err, err)
+tiny = os.path.join(folder, "tiny")
+shutil.copytree(os.path.join(sys.argv[2], "tiny", "llama-text"), tiny)
+write("tiny/tokenizer_config.json", {})
+prompt = ["generate", tiny, "-m", "0", "--json", "-p", "ab"]
+code, out, err = run(exe, *prompt)
+check(code == 0 and "no chat template; the prompt is continued as it is" in err, err)
+raw = json.loads(run(exe, *prompt, "--raw")[1])["prompt_ids"]
+check(json.loads(out)["prompt_ids"] == raw, out)
+code, out, err = run(exe, *prompt, "--system-prompt", "s")
+check(code == 0 and "ChatML is used" in err, err)
+check(len(json.loads(out)["prompt_ids"]) > len(raw) + 20, out)
+
+write("tokenizer_config.json", {"bos_token": "<s>", "chat_template": TEMPLATE})
 check_error(exe, ["template", folder], 2)
 check_error(exe, ["template", folder, chat, "--continue", "--no-generation-prompt"], 2)
 check_error(exe, ["template", folder, os.path.join(folder, "nosuch")], 1, "nosuch")

@@ -103,7 +103,7 @@ static void remove_copy(void) {
 static void encode(const tokenizer *t, token_list *ids) {
     static const char text[] = "abcabcabc zebra qqq the quick brown fox <x> jumps\xC3\xA9 <y> over";
     mica_error err = {0};
-    const encode_options options = {true, true};
+    const encode_options options = {.add_special = true, .parse_special = true};
     if (mica_tokenizer_encode(t, text, sizeof(text) - 1, options, ids, &err)) {
         fail_msg("%s", err.message);
     }

@@ -37,7 +37,7 @@ static mica_status use(tokenizer *t, mica_error *err) {
     token_list ids = {0};
     char *out = NULL;
     size_t n;
-    encode_options options = {true, true};
+    encode_options options = {.add_special = true, .parse_special = true};
     mica_status st = mica_tokenizer_encode(t, text, sizeof(text) - 1, options, &ids, err);
     if (!st) st = mica_tokenizer_decode(t, ids.ids, ids.n, false, &out, &n, err);
     mica_free(out);

@@ -134,8 +134,9 @@ static void test_spm(void **state) {
     check_encode(t, "<s>a", PLAIN, IDS(1, 11));
     check_encode(t, "<s>", (encode_options){0}, IDS(5, 0)); /* text: all unknown */
     check_encode(t, "a", (encode_options){.add_special = true}, IDS(1, 11));
-    check_encode(t, "<s>a", (encode_options){true, true}, IDS(1, 11)); /* no second one */
-    check_encode(t, "", (encode_options){true, true}, IDS(1));
+    check_encode(t, "<s>a", (encode_options){.add_special = true, .parse_special = true},
+                 IDS(1, 11)); /* no second one */
+    check_encode(t, "", (encode_options){.add_special = true, .parse_special = true}, IDS(1));
     check_encode(t, "\xFF", PLAIN, IDS(5, 0)); /* U+FFFD */
     check_decode(t, IDS(11, 10), false, "abc");
     check_decode(t, IDS(1, 11, 2), false, "<s> a</s>");
@@ -161,7 +162,8 @@ static void test_spm_switches(void **state) {
     gguf_add_bool(&g, "tokenizer.ggml.add_bos_token", false);
     gguf_add_bool(&g, "tokenizer.ggml.add_eos_token", true);
     tokenizer *t = must_open(&g);
-    check_encode(t, "a a", (encode_options){true, true}, IDS(6, 11, 2));
+    check_encode(t, "a a", (encode_options){.add_special = true, .parse_special = true},
+                 IDS(6, 11, 2));
     check_decode(t, IDS(11, 6), false, " aa");
     assert_false(mica_tokenizer_adds_bos(t));
     mica_tokenizer_free(t);
@@ -267,7 +269,8 @@ static void test_bert(void **state) {
                  "AB\xCC\x82"
                  "C[SEP]",
                  PLAIN, IDS(5, 7, 2));
-    check_encode(t, "ab", (encode_options){true, true}, IDS(1, 5, 2));
+    check_encode(t, "ab", (encode_options){.add_special = true, .parse_special = true},
+                 IDS(1, 5, 2));
     check_decode(t, IDS(1, 5, 7, 6, 2), true, "abc !");
     check_decode(t, IDS(5, 2), false, "ab[SEP]");
     mica_tokenizer_free(t);
@@ -295,7 +298,8 @@ static void test_t5(void **state) {
         gguf_add_bool(&g, "tokenizer.ggml.remove_extra_whitespaces", collapses);
         add_entries(&g, e, sizeof(e) / sizeof(e[0]), true);
         tokenizer *t = must_open(&g);
-        check_encode(t, "ab", (encode_options){true, true}, IDS(4, 6, 1));
+        check_encode(t, "ab", (encode_options){.add_special = true, .parse_special = true},
+                     IDS(4, 6, 1));
         check_encode(t, "bb a", PLAIN, IDS(3, 6, 6, 4));
         check_encode(t, "axyb<x>b", PLAIN, IDS(4, 2, 6, 9, 3, 6));
         if (collapses) check_encode(t, " a  b ", PLAIN, IDS(4, 3, 6));

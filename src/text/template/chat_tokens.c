@@ -1,48 +1,58 @@
-/* chat_tokens.c: encodes a rendering in as few pieces as its origins allow.
- *
- * Most messages hold no marker, and then the whole text is encoded at once: cutting it would keep
- * merges from crossing the cuts. A span of foreign text is cut out only if it encodes differently
- * with special tokens than without.
+/* chat_tokens.c: encodes a rendering in one piece, so that tokens form across the borders of what
+ * template and users wrote as they would in any text, and tells the tokenizer which parts of it
+ * may hold no special token.
  */
 #include "text/template/chat_tokens.h"
 
-#include <string.h>
+#include "text/tokenizer/text_buffer.h"
 
-static mica_status encode(const tokenizer *t, const char *text, size_t n, bool parse_special,
-                          token_list *out, mica_error *err) {
-    const encode_options options = {.add_special = false, .parse_special = parse_special};
-    return n ? mica_tokenizer_encode(t, text, n, options, out, err) : MICA_OK;
-}
+typedef struct ranges {
+    text_range *items;
+    size_t n, capacity;
+} ranges;
 
-/* Whether a span of foreign text spells special tokens. */
-static mica_status spells_special(const tokenizer *t, const char *text, size_t n, bool *out,
-                                  mica_error *err) {
-    token_list with = {0}, without = {0};
-    mica_status st = encode(t, text, n, true, &with, err);
-    if (!st) st = encode(t, text, n, false, &without, err);
-    *out = !st && (with.n != without.n ||
-                   (with.n && memcmp(with.ids, without.ids, with.n * sizeof(*with.ids)) != 0));
-    mica_free(with.ids);
-    mica_free(without.ids);
-    return st;
-}
-
-mica_status mica_chat_encode(const tokenizer *t, const rendered_text *text, token_list *out,
-                             mica_error *err) {
-    size_t done = 0;
-    for (size_t i = 0; i < text->n_spans; i++) {
-        const text_span *span = &text->spans[i];
-        if (span->origin != ORIGIN_DATA) continue;
-        const char *foreign = text->text + span->begin;
-        size_t n = span->end - span->begin;
-        bool cut;
-        mica_status st = spells_special(t, foreign, n, &cut, err);
-        if (st) return st;
-        if (!cut) continue;
-        st = encode(t, text->text + done, span->begin - done, true, out, err);
-        if (!st) st = encode(t, foreign, n, false, out, err);
-        if (st) return st;
-        done = span->end;
+/* Appends a part; what touches the last joins it. */
+static mica_status add(ranges *r, size_t begin, size_t end, mica_error *err) {
+    if (begin == end) return MICA_OK;
+    if (r->n && r->items[r->n - 1].end == begin) {
+        r->items[r->n - 1].end = end;
+        return MICA_OK;
     }
-    return encode(t, text->text + done, text->n - done, true, out, err);
+    text_range *grown = mica_text_grow(r->items, &r->capacity, r->n + 1, sizeof(*grown));
+    if (!grown) return mica_fail(err, MICA_E_NOMEM, "out of memory for parts of a conversation");
+    r->items = grown;
+    r->items[r->n++] = (text_range){begin, end};
+    return MICA_OK;
+}
+
+/* An earlier answer without the marks in it. */
+static mica_status add_assistant(ranges *r, const rendered_text *text, const text_span *span,
+                                 const toolcall_dialect *dialect, mica_error *err) {
+    size_t done = span->begin;
+    mica_status st = MICA_OK;
+    for (size_t i = span->begin; i < span->end && !st && dialect;) {
+        size_t n = mica_toolcall_reasoning_mark_at(dialect, text->text + i, span->end - i);
+        if (n) {
+            st = add(r, done, i, err);
+            done = i + n;
+        }
+        i += n ? n : 1;
+    }
+    return st ? st : add(r, done, span->end, err);
+}
+
+mica_status mica_chat_encode(const tokenizer *t, const rendered_text *text,
+                             const toolcall_dialect *dialect, token_list *out, mica_error *err) {
+    ranges plain = {0};
+    mica_status st = MICA_OK;
+    for (size_t i = 0; i < text->n_spans && !st; i++) {
+        const text_span *span = &text->spans[i];
+        if (span->origin == ORIGIN_DATA) st = add(&plain, span->begin, span->end, err);
+        if (span->origin == ORIGIN_ASSISTANT) st = add_assistant(&plain, text, span, dialect, err);
+    }
+    const encode_options options = {
+        .parse_special = true, .plain = plain.items, .n_plain = plain.n};
+    if (!st) st = mica_tokenizer_encode(t, text->text, text->n, options, out, err);
+    mica_free(plain.items);
+    return st;
 }

@@ -206,26 +206,49 @@ static mica_status put_match(const added_token *token, const char *text, size_t 
     return st;
 }
 
+/* The first part that ends behind `at`; the end of the text where there is none. */
+static text_range next_plain(plain_parts *plain, size_t at, size_t n) {
+    while (plain->n && plain->items[0].end <= at) {
+        plain->items++;
+        plain->n--;
+    }
+    return plain->n ? plain->items[0] : (text_range){n, n};
+}
+
+/* The match at `at`, or NULL. *next: where to go on if it is none. A special token that reaches
+ * into a plain part is none there, and a shorter one may end before that part. */
+static const added_pattern *find_at(const added_tokens *a, const added_matcher *m, const char *text,
+                                    size_t n, size_t at, plain_parts *plain, size_t *next) {
+    const added_pattern *p = match_at(m, text + at, n - at);
+    *next = at + (p ? p->n : 1); /* what does not count is passed over as a whole, too */
+    if (!p || !a->items[p->token].special) return p;
+    if (plain->all) return NULL;
+    text_range part = next_plain(plain, at, n);
+    if (at + p->n <= part.begin) return p;
+    if (at >= part.begin) {
+        if (*next > part.end) *next = part.end;
+        return NULL;
+    }
+    *next = at + 1;
+    return match_at(m, text + at, part.begin - at);
+}
+
 mica_status mica_added_tokens_split(const added_tokens *a, const added_matcher *m, const char *text,
-                                    size_t n, bool parse_special, added_piece_list *out,
+                                    size_t n, plain_parts plain, added_piece_list *out,
                                     mica_error *err) {
     mica_status st = MICA_OK;
-    size_t done = 0;
-    for (size_t i = 0; i < n && !st && m->n;) {
-        const added_pattern *p = match_at(m, text + i, n - i);
-        if (!p) {
-            i++;
-            continue;
-        }
+    size_t done = 0, next;
+    for (size_t i = 0; i < n && !st && m->n; i = next) {
+        unsigned first = (uint8_t)text[i];
+        next = i + 1;
+        if (m->first[first] == m->first[first + 1]) continue;
+        const added_pattern *p = find_at(a, m, text, n, i, &plain, &next);
+        if (!p) continue;
         const added_token *token = &a->items[p->token];
-        size_t end = i + p->n;
-        bool is_plain = token->special && !parse_special;
+        next = i + p->n;
         bool is_inside =
-            token->single_word && (is_word_before(text, i) || is_word_after(text, end, n));
-        if (!is_plain && !is_inside) {
-            st = put_match(token, text, n, i, end, &done, out, err);
-        }
-        i = end; /* a match that does not count is passed over as a whole, too */
+            token->single_word && (is_word_before(text, i) || is_word_after(text, next, n));
+        if (!is_inside) st = put_match(token, text, n, i, next, &done, out, err);
     }
     return !st && done < n ? push_piece(out, done, n, -1, err) : st;
 }

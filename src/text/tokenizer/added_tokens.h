@@ -7,6 +7,7 @@
 #ifndef MICA_TEXT_TOKENIZER_ADDED_TOKENS_H
 #define MICA_TEXT_TOKENIZER_ADDED_TOKENS_H
 
+#include "text/tokenizer.h"
 #include "text/tokenizer/normalize.h"
 #include "text/tokenizer/vocab.h"
 
@@ -60,9 +61,16 @@ typedef struct added_piece_list {
     size_t capacity;
 } added_piece_list;
 
-/* Appends the stretches of text[0..n). Without parse_special a special token's text is plain. */
+/* Where a special token's text is plain. */
+typedef struct plain_parts {
+    bool all;
+    const text_range *items; /* of text[0..n), see encode_options */
+    size_t n;
+} plain_parts;
+
+/* Appends the stretches of text[0..n). */
 mica_status mica_added_tokens_split(const added_tokens *a, const added_matcher *matcher,
-                                    const char *text, size_t n, bool parse_special,
+                                    const char *text, size_t n, plain_parts plain,
                                     added_piece_list *out, mica_error *err);
 
 #endif

@@ -10,7 +10,8 @@
 
 typedef struct encode_call {
     const tokenizer *t;
-    bool parse_special;
+    const char *text; /* the whole, for places in it */
+    plain_parts plain;
     token_list *out;
     added_piece_list raw, normalized;
     step_scratch steps;
@@ -34,7 +35,7 @@ static void call_deinit(encode_call *c) {
     mica_text_buffer_deinit(&c->bytes);
 }
 
-static mica_status encode_piece(encode_call *c, const char *text, size_t n, mica_error *err) {
+static mica_status run_model(encode_call *c, const char *text, size_t n, mica_error *err) {
     const tokenizer *t = c->t;
     switch (t->model) {
     case TOKENIZER_SPM:
@@ -49,6 +50,29 @@ static mica_status encode_piece(encode_call *c, const char *text, size_t n, mica
     return mica_bpe_encode(&t->bpe, &t->vocab, &c->merge, text, n, c->out, err);
 }
 
+static bool has_special(const encode_call *c, size_t from) {
+    for (size_t i = from; i < c->out->n; i++) {
+        if (mica_tokenizer_is_special(c->t, c->out->ids[i])) return true;
+    }
+    return false;
+}
+
+/* A model may know the spelling of a special token as a piece (Unigram does). What the template
+ * wrote was taken out before, so this one is a user's, and goes in by its characters. */
+static mica_status encode_piece(encode_call *c, const char *text, size_t n, mica_error *err) {
+    size_t n_before = c->out->n;
+    mica_status st = run_model(c, text, n, err);
+    if (st || c->plain.n == 0 || !has_special(c, n_before)) return st;
+    c->out->n = n_before;
+    for (size_t i = 0; i < n && !st;) {
+        bool is_valid;
+        size_t width = mica_utf8_step(text + i, n - i, &is_valid);
+        st = run_model(c, text + i, width, err);
+        i += width;
+    }
+    return st;
+}
+
 static mica_status encode_normalized(encode_call *c, const char *text, size_t n, bool is_head,
                                      mica_error *err) {
     mica_status st =
@@ -60,10 +84,62 @@ static mica_status encode_normalized(encode_call *c, const char *text, size_t n,
     return st;
 }
 
+/* Where [begin, end) of the whole text is of one kind only: up to there. *is_plain: which. */
+static size_t same_kind_end(const encode_call *c, size_t begin, size_t end, bool *is_plain) {
+    size_t low = 0, high = c->plain.n; /* the first part that ends behind `begin` */
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (c->plain.items[middle].end <= begin) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    *is_plain = c->plain.all;
+    if (low == c->plain.n) return end;
+    text_range p = c->plain.items[low];
+    *is_plain = p.begin <= begin;
+    size_t stop = *is_plain ? p.end : p.begin;
+    return stop < end ? stop : end;
+}
+
+static bool finds_special(const encode_call *c) {
+    for (size_t i = 0; i < c->normalized.n; i++) {
+        int32_t id = c->normalized.items[i].id;
+        if (id >= 0 && mica_tokenizer_is_special(c->t, id)) return true;
+    }
+    return false;
+}
+
+static mica_status encode_text(encode_call *c, const char *text, size_t n, bool is_head,
+                               mica_error *err);
+
+/* Text of both kinds, in which a special token was found behind the normalizer, where places in the
+ * text are lost: each kind on its own. */
+static mica_status encode_kinds(encode_call *c, const char *text, size_t n, bool is_head,
+                                mica_error *err) {
+    size_t begin = (size_t)(text - c->text), end = begin + n;
+    mica_status st = MICA_OK;
+    while (begin < end && !st) {
+        bool is_plain;
+        size_t stop = same_kind_end(c, begin, end, &is_plain);
+        st = encode_text(c, c->text + begin, stop - begin, is_head, err);
+        is_head = false;
+        begin = stop;
+    }
+    return st;
+}
+
 /* Well-formed text between raw added tokens. */
 static mica_status encode_text(encode_call *c, const char *text, size_t n, bool is_head,
                                mica_error *err) {
     const added_tokens *added = &c->t->added;
+    size_t begin = (size_t)(text - c->text);
+    bool is_plain, is_mixed = same_kind_end(c, begin, begin + n, &is_plain) < begin + n;
+    plain_parts plain = {.all = is_plain && !is_mixed};
+    const char *source = text;
+    size_t n_source = n;
+    bool was_head = is_head;
     c->normal.is_head = is_head;
     mica_status st = mica_normalize(c->t->normalizers, &c->steps, text, n, &c->normal, err);
     if (st) return st;
@@ -71,8 +147,10 @@ static mica_status encode_text(encode_call *c, const char *text, size_t n, bool 
     text = c->normal.text;
     n = c->normal.n;
     c->normalized.n = 0;
-    st = mica_added_tokens_split(added, &added->normalized, text, n, c->parse_special,
-                                 &c->normalized, err);
+    st = mica_added_tokens_split(added, &added->normalized, text, n, plain, &c->normalized, err);
+    if (!st && is_mixed && finds_special(c)) {
+        return encode_kinds(c, source, n_source, was_head, err);
+    }
     for (size_t i = 0; i < c->normalized.n && !st; i++) {
         added_piece p = c->normalized.items[i];
         if (p.id >= 0) {
@@ -116,8 +194,7 @@ static mica_status encode_stretch(encode_call *c, const char *text, size_t n, bo
 
 static mica_status encode_all(encode_call *c, const char *text, size_t n, mica_error *err) {
     const added_tokens *added = &c->t->added;
-    mica_status st =
-        mica_added_tokens_split(added, &added->raw, text, n, c->parse_special, &c->raw, err);
+    mica_status st = mica_added_tokens_split(added, &added->raw, text, n, c->plain, &c->raw, err);
     for (size_t i = 0; i < c->raw.n && !st; i++) {
         added_piece p = c->raw.items[i];
         if (p.id >= 0) {
@@ -145,16 +222,22 @@ static mica_status replace_invalid(const char *text, size_t n, text_buffer *out,
     return st;
 }
 
-static mica_status encode_body(const tokenizer *t, const char *text, size_t n, bool parse_special,
-                               token_list *out, mica_error *err) {
+static mica_status encode_body(const tokenizer *t, const char *text, size_t n,
+                               const encode_options *options, token_list *out, mica_error *err) {
     text_buffer copy = {0};
-    encode_call c = {.t = t, .parse_special = parse_special, .out = out};
+    plain_parts plain = {!options->parse_special, options->plain, options->n_plain};
+    if (plain.all) plain.n = 0;
+    encode_call c = {.t = t, .plain = plain, .out = out};
     mica_status st = MICA_OK;
     if (!t->is_byte_level && utf8_valid_prefix(text, n) != n) {
+        if (plain.n) {
+            return mica_fail(err, MICA_E_INVALID, "the text of a conversation is no valid UTF-8");
+        }
         st = replace_invalid(text, n, &copy, err);
         text = copy.data;
         n = copy.n;
     }
+    c.text = text;
     if (!st) st = encode_all(&c, text, n, err);
     call_deinit(&c);
     mica_text_buffer_deinit(&copy);
@@ -182,7 +265,7 @@ mica_status mica_tokenizer_encode(const tokenizer *t, const char *text, size_t n
     size_t n_before = out->n;
     mica_status st = MICA_OK;
     if (options.add_special) st = push_all(out, &t->prefix, err);
-    if (!st && n_text) st = encode_body(t, text, n_text, options.parse_special, out, err);
+    if (!st && n_text) st = encode_body(t, text, n_text, &options, out, err);
     if (!st && options.add_special) {
         if (t->prefix.n) drop_second_bos(t, out, n_before + t->prefix.n - 1);
         st = push_all(out, &t->suffix, err);

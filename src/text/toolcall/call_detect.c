@@ -179,6 +179,26 @@ bool mica_toolcall_reasoning_markers(const toolcall_dialect *d, const char **ope
     return true;
 }
 
+static bool is_drop(const call_format *f, const char *marker) {
+    for (size_t i = 0; f && i < COUNT(f->drops) && f->drops[i]; i++) {
+        if (strcmp(f->drops[i], marker) == 0) return true;
+    }
+    return false;
+}
+
+size_t mica_toolcall_reasoning_mark_at(const toolcall_dialect *d, const char *s, size_t n) {
+    const reasoning_format *r = d->reasoning;
+    size_t n_used = 0;
+    if (!r || r->is_header || n == 0) return 0;
+    if (mica_call_marker(s, n, r->open, &n_used) == CALL_OK) return n_used;
+    for (size_t i = 0; i < COUNT(r->closes) && r->closes[i]; i++) {
+        bool ends_message = is_drop(d->format, r->closes[i]); /* as in Solar-Open */
+        if (ends_message) continue;
+        if (mica_call_marker(s, n, r->closes[i], &n_used) == CALL_OK) return n_used;
+    }
+    return 0;
+}
+
 /* Where the last of a marker ends; 0: nowhere. */
 static size_t find_last(const char *s, size_t n, const char *marker) {
     call_cursor c = {.s = s, .n = n, .is_end = true};

@@ -36,6 +36,10 @@ const char *mica_toolcall_reasoning_name(const toolcall_dialect *d); /* "none" *
 bool mica_toolcall_reasoning_markers(const toolcall_dialect *d, const char **open,
                                      const char **close);
 
+/* The bytes of a mark of reasoning at s[0], which the assistant's own text may hold; 0: none. What
+ * also begins or ends a message is none. */
+size_t mica_toolcall_reasoning_mark_at(const toolcall_dialect *d, const char *s, size_t n);
+
 /* ---- parsing ---- */
 typedef enum toolcall_start {
     TOOLCALL_START_CONTENT,
