@@ -137,7 +137,7 @@ def requests():
     Folder().fails("empty", "--ids", "")
     Folder().fails("4", "--ids", "1,2,3,4,5,6", "--ctx", "4")
     check_error(exe, ["logits", BASE, *IDS, "-o", "/nonexistent/x.npy"], 1, "/nonexistent")
-    for verb, lines in (("tokenize", b'\n[1]\n'), ("detokenize", b'\n"x"\n'), ("detokenize", b"\n[1,-1]\n")):
+    for verb, lines in (("tokenize", b'\n[1,256]\n'), ("detokenize", b'\n"x"\n'), ("detokenize", b"\n[1,-1]\n")):
         check_error(exe, [verb, TEXT, "--jsonl"], 1, "line 2", stdin=lines)
     # A run that the context would end is not the run asked for: 17 tokens do not fit, 16 do.
     check_error(exe, ["bench", BASE, "-p", "14", "-n", "4", "--runs", "1", "--ctx", "16"], 1, "context of 16")
