@@ -7,6 +7,8 @@
 
 #include <inttypes.h>
 
+#include "graph/expert_groups.h"
+
 static bool groups_ok(graph *g, const graph_node *node, int32_t k, const top_k_groups *groups,
                       int64_t n) {
     int64_t n_groups = groups->n_groups, size = n_groups > 0 ? n / n_groups : 0;
@@ -70,8 +72,8 @@ graph_id mica_graph_expert_groups(graph *g, graph_id idx, int32_t n_experts) {
         return mica_graph_reject(g, &node, "%" PRId32 " experts; expected at least 1", n_experts);
     }
     int64_t k = mica_graph_fixed(dims[1]);
-    graph_dim n = times(dims[0], k);
-    n.add += (int64_t)n_experts + 1;
+    graph_dim n = times(dims[0], 2 * k);
+    n.add += expert_groups_size(n_experts, 0);
     node.type = mica_graph_type(MICA_I32, 1, &n);
     node.attr.experts.n_experts = n_experts;
     node.attr.experts.k = (int32_t)k;
@@ -95,9 +97,9 @@ graph_id mica_graph_expert_matmul(graph *g, graph_id x, graph_id w, graph_id gro
     const graph_type *gt = mica_graph_type_of(g, groups);
     /* One row of x serves all k experts of its token, or each pair brings its own. */
     graph_dim pairs = xt->dim[0], per_row = times(xt->dim[0], k);
-    graph_dim n = per_row, own = pairs;
-    n.add += n_experts + 1;
-    own.add += n_experts + 1;
+    graph_dim n = times(per_row, 2), own = times(pairs, 2);
+    n.add += expert_groups_size(n_experts, 0);
+    own.add += expert_groups_size(n_experts, 0);
     bool shared = gt->n_dims == 1 && mica_graph_same_dim(gt->dim[0], n);
     if (shared) pairs = per_row;
     if (!shared) n = own;

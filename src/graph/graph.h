@@ -81,9 +81,10 @@ typedef enum graph_op {
     /* mixture of experts */
     OP_TOP_K,         /* scores [R, E] -> i32 [R, k], descending, ties to the lower index */
     OP_TOP_K_WEIGHTS, /* scores [R, E], idx [R, k] -> [R, k]: softmax rule in attr */
-    OP_EXPERT_GROUPS, /* idx [R, k] -> i32 [E+1 + k*R]: offsets of each expert, then pair indices */
+    OP_EXPERT_GROUPS, /* idx [R, k] -> i32, rows grouped by expert: expert_groups.h */
     OP_EXPERT_MATMUL, /* x [R or k*R, n_in], W [E, n_out, n_in], groups -> [k*R, n_out] by pair */
-    OP_EXPERT_COMBINE, /* y [k*R, n], weights [R, k] -> [R, n] */
+    OP_EXPERT_GLU_MATMUL, /* x, W_gate, W_up, groups -> act(x Wg) * (x Wu): fused by a rule */
+    OP_EXPERT_COMBINE,    /* y [k*R, n], weights [R, k] -> [R, n] */
     /* recurrent layers */
     OP_GATED_DELTA, /* q, k [R, Hk, Dk], v [R, Hv, Dv], decay, beta [R, Hv], state pointers u64 [S]
                      * (in and out: two inputs), seq_rows i32 [S+1]: rows of sequence s are
@@ -100,9 +101,11 @@ typedef enum graph_op {
     OP_ROPE_GRAD,           /* dy, angles -> dx: rotation by the negative angle */
     OP_PAD, /* x [.., n] -> [.., before + n + after]: zeros around; slice's adjoint */
     /* made by the levers int8 and int16 (plan/quantize.c); rows as in rows_i8.h */
-    OP_QUANTIZE_ROWS,   /* x [R, n] -> u8 [R, rows_i8_bytes(n, fine)] */
-    OP_MATMUL_I8,       /* quantized rows, W [n_out, n_in] -> [R, n_out] */
-    OP_GLU_MATMUL_I8,   /* quantized rows, W_gate, W_up -> act(x Wg) * (x Wu) */
+    OP_QUANTIZE_ROWS,    /* x [R, n] -> u8 [R, rows_i8_bytes(n, fine)] */
+    OP_MATMUL_I8,        /* quantized rows, W [n_out, n_in] -> [R, n_out] */
+    OP_GLU_MATMUL_I8,    /* quantized rows, W_gate, W_up -> act(x Wg) * (x Wu) */
+    OP_EXPERT_MATMUL_I8, /* the same for experts: quantized rows instead of x */
+    OP_EXPERT_GLU_MATMUL_I8,
     OP_FLASH_ATTENTION, /* OP_ATTENTION with other sums (lever flash) */
     GRAPH_N_OPS
 } graph_op;
@@ -206,6 +209,7 @@ typedef union graph_attr {
     } top_k;
     top_k_weighting top_k_weights;
     struct {
+        glu_act act; /* of a fused pair; where .glu has it */
         int32_t n_experts;
         int32_t k;
     } experts;

@@ -112,6 +112,7 @@ static const char *const op_names[GRAPH_N_OPS] = {
     [OP_TOP_K_WEIGHTS] = "top_k_weights",
     [OP_EXPERT_GROUPS] = "expert_groups",
     [OP_EXPERT_MATMUL] = "expert_matmul",
+    [OP_EXPERT_GLU_MATMUL] = "expert_glu_matmul",
     [OP_EXPERT_COMBINE] = "expert_combine",
     [OP_GATED_DELTA] = "gated_delta",
     [OP_MATMUL_T] = "matmul_t",
@@ -126,6 +127,8 @@ static const char *const op_names[GRAPH_N_OPS] = {
     [OP_QUANTIZE_ROWS] = "quantize_rows",
     [OP_MATMUL_I8] = "matmul_i8",
     [OP_GLU_MATMUL_I8] = "glu_matmul_i8",
+    [OP_EXPERT_MATMUL_I8] = "expert_matmul_i8",
+    [OP_EXPERT_GLU_MATMUL_I8] = "expert_glu_matmul_i8",
     [OP_FLASH_ATTENTION] = "flash_attention",
 };
 

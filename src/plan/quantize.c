@@ -34,18 +34,33 @@ static graph_id append(renumbering *r, const graph_node *node, bool live) {
 static bool is_coarse(const plan_work *w, const graph_node *matmul) {
     if (!mica_lever_on(w->options->levers, LEVER_INT8)) return false;
     graph_op from = w->nodes[mica_plan_base(w, matmul->src[0])].op;
-    return matmul->op == OP_GLU_MATMUL || from == OP_ATTENTION || from == OP_FLASH_ATTENTION;
+    return matmul->op == OP_GLU_MATMUL || matmul->op == OP_EXPERT_GLU_MATMUL ||
+           from == OP_ATTENTION || from == OP_FLASH_ATTENTION;
+}
+
+static bool quantized_op(graph_op op, graph_op *out) {
+    static const graph_op pairs[][2] = {{OP_MATMUL, OP_MATMUL_I8},
+                                        {OP_GLU_MATMUL, OP_GLU_MATMUL_I8},
+                                        {OP_EXPERT_MATMUL, OP_EXPERT_MATMUL_I8},
+                                        {OP_EXPERT_GLU_MATMUL, OP_EXPERT_GLU_MATMUL_I8}};
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
+        if (pairs[i][0] != op) continue;
+        *out = pairs[i][1];
+        return true;
+    }
+    return false;
 }
 
 /* The quantized form of a matmul, its first source still being x. */
 static bool as_quantized(const plan_work *w, const graph_node *node, bool *fine, graph_node *out) {
-    if (node->op != OP_MATMUL && node->op != OP_GLU_MATMUL) return false;
+    graph_op op;
+    if (!quantized_op(node->op, &op)) return false;
     *fine = !is_coarse(w, node);
     if (*fine && !mica_lever_on(w->options->levers, LEVER_INT16)) return false;
     const graph_type *x = &w->nodes[node->src[0]].type;
     if (x->n_dims != 2 || !mica_dtype_is_float(x->dtype)) return false;
     *out = *node;
-    out->op = node->op == OP_MATMUL ? OP_MATMUL_I8 : OP_GLU_MATMUL_I8;
+    out->op = op;
     return mica_plan_target_takes(w, out);
 }
 

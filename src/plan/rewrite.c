@@ -23,34 +23,48 @@ static const graph_node *inner(const plan_work *w, graph_id id, graph_op op) {
     return n->op == op && w->n_users[id] == 1 ? n : NULL;
 }
 
-/* mul(act(matmul(x, gate)), matmul(x, up)), with the product in this order. */
-static bool match_glu_order(const plan_work *w, const graph_node *root, int act_src,
-                            graph_op act_op, glu_act act, graph_node *out) {
-    const graph_node *a = inner(w, root->src[act_src], act_op);
-    const graph_node *up = inner(w, root->src[1 - act_src], OP_MATMUL);
-    const graph_node *gate = a ? inner(w, a->src[0], OP_MATMUL) : NULL;
-    if (!up || !gate || up->src[0] != gate->src[0]) return false;
-    /* The fused kernel rounds each intermediate to one dtype, as the composition does. */
-    mica_dtype t = root->type.dtype;
-    if (a->type.dtype != t || up->type.dtype != t || gate->type.dtype != t) return false;
+/* The fused pair that two matmuls of one input become, plain or of experts. */
+static bool fuse_pair(const graph_node *root, const graph_node *gate, const graph_node *up,
+                      glu_act act, graph_node *out) {
+    bool experts = gate->op == OP_EXPERT_MATMUL;
+    if (up->src[0] != gate->src[0] || (experts && up->src[2] != gate->src[2])) return false;
     *out = *root;
-    out->op = OP_GLU_MATMUL;
-    out->n_src = 3;
+    out->op = experts ? OP_EXPERT_GLU_MATMUL : OP_GLU_MATMUL;
+    out->n_src = 3 + experts;
     out->src[0] = up->src[0];
     out->src[1] = gate->src[1];
     out->src[2] = up->src[1];
-    memset(&out->attr, 0, sizeof(out->attr));
-    out->attr.glu.act = act;
+    if (experts) out->src[3] = gate->src[2];
+    out->attr = gate->attr;
+    if (experts)
+        out->attr.experts.act = act;
+    else
+        out->attr.glu.act = act;
     if (!out->name) out->name = up->name;
     return true;
+}
+
+/* mul(act(matmul(x, gate)), matmul(x, up)), with the product in this order. */
+static bool match_glu_order(const plan_work *w, const graph_node *root, int act_src,
+                            graph_op act_op, graph_op matmul, glu_act act, graph_node *out) {
+    const graph_node *a = inner(w, root->src[act_src], act_op);
+    const graph_node *up = inner(w, root->src[1 - act_src], matmul);
+    const graph_node *gate = a ? inner(w, a->src[0], matmul) : NULL;
+    if (!up || !gate) return false;
+    /* The fused kernel rounds each intermediate to one dtype, as the composition does. */
+    mica_dtype t = root->type.dtype;
+    if (a->type.dtype != t || up->type.dtype != t || gate->type.dtype != t) return false;
+    return fuse_pair(root, gate, up, act, out);
 }
 
 static bool match_glu(const plan_work *w, graph_id id, graph_op act_op, glu_act act,
                       graph_node *out) {
     const graph_node *root = &w->nodes[id];
     if (root->op != OP_MUL) return false;
-    return match_glu_order(w, root, 0, act_op, act, out) ||
-           match_glu_order(w, root, 1, act_op, act, out);
+    static const graph_op matmuls[] = {OP_MATMUL, OP_EXPERT_MATMUL};
+    for (int i = 0; i < 4; i++)
+        if (match_glu_order(w, root, i % 2, act_op, matmuls[i / 2], act, out)) return true;
+    return false;
 }
 
 static bool match_swiglu(const plan_work *w, graph_id id, graph_node *out) {

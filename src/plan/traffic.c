@@ -14,7 +14,7 @@ static uint64_t weight_bytes(const plan_step *step, const plan_operand *o, const
     uint64_t all = mica_weight_bytes(o->matrix);
     int64_t rows = mica_graph_dim_size(step->out.type.dim[0], sym);
     if (step->op == OP_EMBED) return all / (uint64_t)o->matrix->n_out * (uint64_t)rows;
-    if (step->op == OP_EXPERT_MATMUL) {
+    if (o->matrix->n_experts > 1) {
         int64_t n = o->matrix->n_experts;
         return all / (uint64_t)n * (uint64_t)(rows < n ? rows : n);
     }

@@ -47,7 +47,8 @@ static int n_steps_of(const engine *e, row_role role, graph_op op) {
 }
 
 static int n_fused(const engine *e, row_role role) {
-    return n_steps_of(e, role, OP_GLU_MATMUL) + n_steps_of(e, role, OP_GLU_MATMUL_I8);
+    return n_steps_of(e, role, OP_GLU_MATMUL) + n_steps_of(e, role, OP_GLU_MATMUL_I8) +
+           n_steps_of(e, role, OP_EXPERT_GLU_MATMUL) + n_steps_of(e, role, OP_EXPERT_GLU_MATMUL_I8);
 }
 
 /* Prompt and greedy ids: the text that the reference went through. */
@@ -100,10 +101,11 @@ static void gates(void **state) {
 /* Which activation a family has decides which lever fuses its layers, all of them. */
 static void levers_fire(void **state) {
     (void)state;
-    static const char *const names[] = {"llama-bf16", "gemma3-bf16"};
-    static const bool fused[2][N_SETTINGS] = {{false, true, false, false, true, false, true},
-                                              {false, false, true, false, true, false, true}};
-    for (int k = 0; k < 2; k++) {
+    static const char *const names[] = {"llama-bf16", "gemma3-bf16", "qwen3_moe-q4"};
+    static const bool fused[3][N_SETTINGS] = {{false, true, false, false, true, false, true},
+                                              {false, false, true, false, true, false, true},
+                                              {false, true, false, false, true, false, true}};
+    for (int k = 0; k < 3; k++) {
         int n;
         tiny *t = tiny_load_all(root, names[k], &n);
         for (int i = 0; i < N_SETTINGS; i++) {

@@ -127,11 +127,11 @@ enum { LONG = 203 };
 
 static void same_bits_fast(void **state) {
     static const char *const names[] = {"llama-q4-g64", "gemma3-q8-g64-bf16", "gguf-llama-k",
-                                        "llama-nvfp4", "qwen3-q5-g128-f16"};
+                                        "llama-nvfp4",  "qwen3-q5-g128-f16",  "qwen3_moe-q4"};
     static const int chunks[] = {1, 2, 3, 5, 8, 64, 200};
     static const char *const masks[] = {"ref", "avx2", "avx512", "avx512vnni", "neon"};
     (void)state;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         int n;
         tiny *list = tiny_load_all(root, names[i], &n);
         tiny t = list[0];
@@ -210,10 +210,10 @@ static void run_shared(engine *e, const tiny *t, row_role role, float *rows[3]) 
 }
 
 static void shared_steps(void **state) {
-    static const char *const names[] = {"llama-q4-g64", "gemma3-bf16", "qwen2-window",
-                                        "gguf-llama-k", "mistral-window"};
+    static const char *const names[] = {"llama-q4-g64", "gemma3-bf16",    "qwen2-window",
+                                        "gguf-llama-k", "mistral-window", "qwen3_moe-q4"};
     (void)state;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         int n;
         tiny *t = tiny_load_all(root, names[i], &n);
         for (int exact = 0; exact < 2; exact++)

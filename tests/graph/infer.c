@@ -143,7 +143,7 @@ static void test_expert_shapes(void **state) {
     graph_id weights = mica_graph_top_k_weights(&g, scores, idx, &softmax);
     assert_type(&g, weights, "f32 [rows, 2]");
     graph_id groups = mica_graph_expert_groups(&g, idx, 8);
-    assert_type(&g, groups, "i32 [2*rows+9]");
+    assert_type(&g, groups, "i32 [4*rows+18]");
     graph_id y = mica_graph_expert_matmul(&g, x, mica_graph_weight(&g, &m), groups, 2);
     assert_type(&g, y, "f32 [2*rows, 6]");
     y = mica_graph_expert_matmul(&g, y, mica_graph_weight(&g, &down), groups, 2);

@@ -141,6 +141,26 @@ static void make_glu_i8(check_case *c) {
     c->attr.glu.act = (glu_act)check_below(&c->rng, 3);
 }
 
+static void make_experts_i8(check_case *c, int n_weights) {
+    int64_t n_in = some_width(c), n_out = check_between(&c->rng, 1, 70), n_experts = 4;
+    int64_t k = check_between(&c->rng, 1, 3), rows = check_below(&c->rng, 24);
+    while (!check_form_takes_i8(c->index) || (n_weights == 2 && !check_form_takes_i8(c->index + 7)))
+        c->index++;
+    for (int i = 1; i <= n_weights; i++)
+        check_weight(c, i, i - 1, n_experts, n_out, &n_in);
+    int64_t x_rows = check_below(&c->rng, 2) ? rows : rows * k, out[2] = {rows * k, n_out};
+    check_rows_i8(c, x_rows, n_in, check_below(&c->rng, 2));
+    check_groups(c, 1 + n_weights, n_experts, rows, k);
+    check_output(c, check_float_dtype(c), 2, out);
+}
+
+static void make_expert_matmul_i8(check_case *c) { make_experts_i8(c, 1); }
+
+static void make_expert_glu_i8(check_case *c) {
+    make_experts_i8(c, 2);
+    c->attr.experts.act = (glu_act)check_below(&c->rng, 3);
+}
+
 /* A block adds a fused product of bias and sum, and one of scales and dot: up to 5 roundings of
  * what they are made of, and the sum so far is rounded twice a block. The terms of a table form
  * are those of integers up to 240 with a zero point of 127: at most 255 scales each. */
@@ -174,6 +194,17 @@ static void truth_matmul_i8(const check_case *c, double *want, double *bound) {
     }
 }
 
+static void truth_expert_matmul_i8(const check_case *c, double *want, double *bound) {
+    const kernel_operand *x = &c->call.src[0], *out = &c->call.out;
+    int64_t n = operand_width(out), k = c->attr.experts.k;
+    for (int64_t e = 0; e < operand_rows(out) * n; e++) {
+        int64_t pair = e / n, expert = pair * 7 / 3 % c->attr.experts.n_experts;
+        int64_t row = x->dim[0] == out->dim[0] ? pair : pair / k;
+        want[e] = dot_i8(c, row, &c->call.src[1], expert * n + e % n, &bound[e]);
+        bound[e] += check_rounding(out->dtype, fabs(want[e]) + bound[e]);
+    }
+}
+
 /* The plain matmuls are held to the truth above; the gated pair to two of them and the activation,
  * whose bounds are those of cases_dense.c. */
 static void truth_glu_i8(const check_case *c, double *want, double *bound) {
@@ -191,5 +222,7 @@ const check_op check_ops_i8[] = {
     {"quantize_rows", OP_QUANTIZE_ROWS, 120, make_quantize, truth_quantize},
     {"matmul_i8", OP_MATMUL_I8, 1296, make_matmul_i8, truth_matmul_i8},
     {"glu_matmul_i8", OP_GLU_MATMUL_I8, 648, make_glu_i8, truth_glu_i8},
+    {"expert_matmul_i8", OP_EXPERT_MATMUL_I8, 648, make_expert_matmul_i8, truth_expert_matmul_i8},
+    {"expert_glu_matmul_i8", OP_EXPERT_GLU_MATMUL_I8, 324, make_expert_glu_i8, NULL},
 };
 const int check_n_ops_i8 = sizeof(check_ops_i8) / sizeof(check_ops_i8[0]);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "graph/expert_groups.h"
 
 static int64_t random_n(check_case *c) {
     static const int64_t widths[] = {1, 15, 16, 17, 31, 33, 64, 128, 256, 576, 640};
@@ -230,30 +231,64 @@ static void truth_top_k_weights(const check_case *c, double *want, double *bound
 
 static void make_groups(check_case *c) {
     int64_t n_experts = check_between(&c->rng, 8, 20), k = check_between(&c->rng, 1, 8);
-    int64_t idx[2] = {check_below(&c->rng, 9), k}, out = n_experts + 1 + k * idx[0];
+    int64_t idx[2] = {check_below(&c->rng, 9), k};
+    int64_t out = expert_groups_size(n_experts, k * idx[0]);
     fill_choice(c, check_operand_i32(c, 0, 2, idx), idx[0], k, n_experts);
     check_output(c, MICA_I32, 1, &out);
     c->attr.experts.n_experts = (int32_t)n_experts;
     c->attr.experts.k = (int32_t)k;
 }
 
-static void make_expert_matmul(check_case *c) {
-    int64_t n_experts = check_between(&c->rng, 3, 6), k = check_between(&c->rng, 1, 3);
-    int64_t rows = check_below(&c->rng, 7), n_in = random_n(c);
-    int64_t n_out = check_between(&c->rng, 1, 20), n_groups = n_experts + 1 + rows * k;
-    check_weight(c, 1, 0, n_experts, n_out, &n_in);
-    int64_t x[2] = {check_below(&c->rng, 2) ? rows : rows * k, n_in}, out[2] = {rows * k, n_out};
-    check_operand(c, 0, check_float_dtype(c), 2, x);
-    int32_t *groups = check_operand_i32(c, 2, 1, &n_groups), n = 0;
+/* Pair p belongs to expert p * 7 / 3 % n, so some experts have none. */
+void check_groups(check_case *c, int i, int64_t n_experts, int64_t rows, int64_t k) {
+    int64_t size = expert_groups_size(n_experts, rows * k);
+    int32_t *data = check_operand_i32(c, i, 1, &size), n = 0;
+    expert_groups g = expert_groups_at(data, n_experts, rows * k);
+    *g.count = 0;
     for (int64_t e = 0; e < n_experts; e++) {
-        groups[e] = n;
-        for (int64_t p = 0; p < rows * k; p++)
-            if (p * 7 / 3 % n_experts == e) groups[n_experts + 1 + n++] = (int32_t)p;
+        g.offsets[e] = n;
+        g.active[e] = -1;
+        for (int64_t p = 0; p < rows * k; p++) {
+            if (p * 7 / 3 % n_experts != e) continue;
+            g.rows[n] = (int32_t)(p / k);
+            g.pairs[n++] = (int32_t)p;
+        }
+        if (n > g.offsets[e]) g.active[(*g.count)++] = (int32_t)e;
     }
-    groups[n_experts] = n;
-    check_output(c, check_float_dtype(c), 2, out);
+    g.offsets[n_experts] = n;
     c->attr.experts.n_experts = (int32_t)n_experts;
     c->attr.experts.k = (int32_t)k;
+}
+
+/* Sometimes the experts of a stack lie apart, here in the same order. */
+static void take_apart(check_case *c, int i) {
+    const weight_matrix *m = c->call.src[i].matrix;
+    if (!m || check_below(&c->rng, 3)) return;
+    weight_matrix *parts = check_memory(c, (size_t)m->n_experts * sizeof(*parts));
+    for (int64_t e = 0; e < m->n_experts; e++)
+        parts[e] = mica_weight_expert(m, e);
+    c->matrix[i - 1].parts = parts;
+}
+
+static void make_experts(check_case *c, int n_weights) {
+    int64_t n_experts = check_between(&c->rng, 3, 6), k = check_between(&c->rng, 1, 3);
+    int64_t rows = check_below(&c->rng, 7), n_in = random_n(c),
+            n_out = check_between(&c->rng, 1, 40);
+    for (int i = 1; i <= n_weights; i++) {
+        check_weight(c, i, i - 1, n_experts, n_out, &n_in);
+        take_apart(c, i);
+    }
+    int64_t x[2] = {check_below(&c->rng, 2) ? rows : rows * k, n_in}, out[2] = {rows * k, n_out};
+    check_operand(c, 0, check_float_dtype(c), 2, x);
+    check_groups(c, 1 + n_weights, n_experts, rows, k);
+    check_output(c, check_float_dtype(c), 2, out);
+}
+
+static void make_expert_matmul(check_case *c) { make_experts(c, 1); }
+
+static void make_expert_glu(check_case *c) {
+    make_experts(c, 2);
+    c->attr.experts.act = (glu_act)check_below(&c->rng, 3);
 }
 
 static void truth_expert_matmul(const check_case *c, double *want, double *bound) {
@@ -439,7 +474,8 @@ const check_op check_ops_layers[] = {
     {"top_k", OP_TOP_K, 60, make_top_k, NULL},
     {"top_k_weights", OP_TOP_K_WEIGHTS, 100, make_top_k_weights, truth_top_k_weights},
     {"expert_groups", OP_EXPERT_GROUPS, 60, make_groups, NULL},
-    {"expert_matmul", OP_EXPERT_MATMUL, 324, make_expert_matmul, truth_expert_matmul},
+    {"expert_matmul", OP_EXPERT_MATMUL, 648, make_expert_matmul, truth_expert_matmul},
+    {"expert_glu_matmul", OP_EXPERT_GLU_MATMUL, 324, make_expert_glu, NULL},
     {"expert_combine", OP_EXPERT_COMBINE, 60, make_combine, truth_combine},
     {"gated_delta", OP_GATED_DELTA, 100, make_delta, NULL},
     {"matmul_t", OP_MATMUL_T, 324, make_matmul_t, truth_matmul_t},

@@ -58,6 +58,8 @@ void check_output(check_case *c, mica_dtype t, int n_dims, const int64_t *dims);
 /* A weight in source i: a random form, or (sometimes) a dense operand. *n_in is rounded to what
  * the form needs. n_experts 0: a plain matrix. */
 void check_weight(check_case *c, int i, int slot, int64_t n_experts, int64_t n_out, int64_t *n_in);
+/* Rows grouped by expert as source i, and the attributes that go with them. */
+void check_groups(check_case *c, int i, int64_t n_experts, int64_t rows, int64_t k);
 /* Quantized rows as source 0 (cases_i8.c), and whether form i can be multiplied by them. */
 void check_rows_i8(check_case *c, int64_t n_rows, int64_t n, bool fine);
 bool check_form_takes_i8(int i);

@@ -210,18 +210,20 @@ static void softcap(void) {
 static void experts(void) {
     float scores[10] = {1, 3, 3, NAN, 2, 0, 0, 0, 0, 0};
     static const int32_t want_top[6] = {1, 2, 4, 0, 1, 2};
-    static const int32_t want_groups[12] = {0, 1, 3, 5, 5, 6, 3, 0, 4, 1, 5, 2};
-    int32_t idx[6], groups[12];
-    graph_attr attr = {.top_k = {.k = 3}}, sizes = {.experts = {5, 3}};
+    /* offsets, count, active, pairs, rows */
+    static const int32_t want_groups[24] = {0, 1, 3, 5, 5, 6, 4, 0, 1, 2, 4, -1,
+                                            3, 0, 4, 1, 5, 2, 1, 0, 1, 0, 1, 0};
+    int32_t idx[6], groups[24];
+    graph_attr attr = {.top_k = {.k = 3}}, sizes = {.experts = {.n_experts = 5, .k = 3}};
     kernel_call top = {.out = operand(idx, MICA_I32, 2, 2, 3, 0),
                        .src = {operand(scores, MICA_F32, 2, 2, 5, 0)}};
     run(&top, OP_TOP_K, &attr);
-    kernel_call group = {.out = operand(groups, MICA_I32, 1, 12, 0, 0),
+    kernel_call group = {.out = operand(groups, MICA_I32, 1, 24, 0, 0),
                          .src = {operand(idx, MICA_I32, 2, 2, 3, 0)}};
     run(&group, OP_EXPERT_GROUPS, &sizes);
     for (int i = 0; i < 6; i++)
         expect("top_k", idx[i], want_top[i], 0);
-    for (int i = 0; i < 12; i++)
+    for (int i = 0; i < 24; i++)
         expect("expert_groups", groups[i], want_groups[i], 0);
 }
 

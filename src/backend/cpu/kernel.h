@@ -18,6 +18,7 @@ typedef struct kernel_operand {
     int64_t dim[GRAPH_MAX_DIMS];
     int64_t stride[GRAPH_MAX_DIMS]; /* elements */
     const weight_matrix *matrix;
+    const int32_t *rows; /* of the first dimension row r is rows[r]; NULL: r itself */
 } kernel_operand;
 
 typedef struct kernel_call {

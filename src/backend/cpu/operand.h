@@ -21,6 +21,7 @@ static inline int64_t operand_rows(const kernel_operand *o) {
 /* Offset of row r in elements. */
 static inline int64_t operand_row(const kernel_operand *o, int64_t r) {
     int64_t off = 0;
+    if (o->rows) r = o->rows[r];
     for (int d = o->n_dims - 2; d >= 0; d--) {
         off += (d ? r % o->dim[d] : r) * o->stride[d];
         if (d) r /= o->dim[d];

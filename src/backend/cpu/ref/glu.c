@@ -5,6 +5,7 @@
  * Profile: exact. Source: docs/numerics.md 4.1.
  */
 #include "backend/cpu/activation.h"
+#include "backend/cpu/experts.h"
 #include "backend/cpu/lanes.h"
 #include "backend/cpu/operand.h"
 
@@ -31,9 +32,19 @@ static void run_glu_matmul(const kernel_call *call, int64_t begin, int64_t end, 
     }
 }
 
+static const expert_kernel of_experts = {OP_GLU_MATMUL, 2, n_units_columns, run_glu_matmul};
+
+static int64_t expert_n_units(const kernel_call *call) { return expert_units(call, &of_experts); }
+
+static void run_experts(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+    expert_run(call, &of_experts, begin, end, scratch);
+}
+
 MICA_DECLARE_KERNELS(glu_ref);
 const cpu_kernel mica_kernels_glu_ref[] = {
     {"glu_matmul_ref", OP_GLU_MATMUL, ISA_REF, declines_none, n_units_columns, run_glu_matmul,
      scratch_three_rows},
+    {"expert_glu_matmul_ref", OP_EXPERT_GLU_MATMUL, ISA_REF, declines_none, expert_n_units,
+     run_experts, scratch_three_rows},
 };
-const int mica_n_kernels_glu_ref = 1;
+const int mica_n_kernels_glu_ref = 2;

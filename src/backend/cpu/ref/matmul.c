@@ -6,6 +6,7 @@
  * Unit: one output column, so that a weight row is expanded once for all rows.
  * Profile: exact. Source: docs/numerics.md 2.3, 4.1.
  */
+#include "backend/cpu/experts.h"
 #include "backend/cpu/lanes.h"
 #include "backend/cpu/operand.h"
 
@@ -53,11 +54,22 @@ static void run_matmul_t(const kernel_call *call, int64_t begin, int64_t end, vo
     }
 }
 
+/* Pair p takes row p of x, or row p / k where x has one row for all k experts of a token. */
+static const expert_kernel of_experts = {OP_MATMUL, 1, n_units_columns, run_matmul};
+
+static int64_t expert_n_units(const kernel_call *call) { return expert_units(call, &of_experts); }
+
+static void run_experts(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+    expert_run(call, &of_experts, begin, end, scratch);
+}
+
 MICA_DECLARE_KERNELS(matmul_ref);
 const cpu_kernel mica_kernels_matmul_ref[] = {
     {"matmul_ref", OP_MATMUL, ISA_REF, declines_none, n_units_columns, run_matmul,
      scratch_two_rows},
     {"matmul_t_ref", OP_MATMUL_T, ISA_REF, declines_none, n_units_rows, run_matmul_t,
      scratch_turned},
+    {"expert_matmul_ref", OP_EXPERT_MATMUL, ISA_REF, declines_none, expert_n_units, run_experts,
+     scratch_two_rows},
 };
-const int mica_n_kernels_matmul_ref = 2;
+const int mica_n_kernels_matmul_ref = 3;

@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "backend/cpu/activation.h"
+#include "backend/cpu/experts.h"
 #include "backend/cpu/i8_form.h"
 
 static void round_group(const float *x, int64_t n, float inverse, uint8_t *codes, uint8_t *rest,
@@ -116,6 +117,25 @@ static void run_matmul_i8(const kernel_call *call, int64_t begin, int64_t end, v
     }
 }
 
+static const expert_kernel of_experts = {OP_MATMUL_I8, 1, n_units_columns, run_matmul_i8};
+static const expert_kernel pairs_of_experts = {OP_GLU_MATMUL_I8, 2, n_units_columns, run_matmul_i8};
+
+static const expert_kernel *experts_of(const kernel_call *call) {
+    return call->op == OP_EXPERT_MATMUL_I8 ? &of_experts : &pairs_of_experts;
+}
+
+static int64_t expert_n_units(const kernel_call *call) {
+    return expert_units(call, experts_of(call));
+}
+
+static const char *declines_experts(const kernel_call *call) {
+    return expert_declines(call, experts_of(call), i8_declines);
+}
+
+static void run_experts(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+    expert_run(call, experts_of(call), begin, end, scratch);
+}
+
 MICA_DECLARE_KERNELS(matmul_i8_ref);
 const cpu_kernel mica_kernels_matmul_i8_ref[] = {
     {"quantize_rows_ref", OP_QUANTIZE_ROWS, ISA_REF, declines_none, n_units_rows, run_quantize,
@@ -123,5 +143,9 @@ const cpu_kernel mica_kernels_matmul_i8_ref[] = {
     {"matmul_i8_ref", OP_MATMUL_I8, ISA_REF, i8_declines, n_units_columns, run_matmul_i8, NULL},
     {"glu_matmul_i8_ref", OP_GLU_MATMUL_I8, ISA_REF, i8_declines, n_units_columns, run_matmul_i8,
      NULL},
+    {"expert_matmul_i8_ref", OP_EXPERT_MATMUL_I8, ISA_REF, declines_experts, expert_n_units,
+     run_experts, NULL},
+    {"expert_glu_matmul_i8_ref", OP_EXPERT_GLU_MATMUL_I8, ISA_REF, declines_experts, expert_n_units,
+     run_experts, NULL},
 };
-const int mica_n_kernels_matmul_i8_ref = 3;
+const int mica_n_kernels_matmul_i8_ref = 5;

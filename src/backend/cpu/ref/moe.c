@@ -1,21 +1,22 @@
-/* moe.c: mixture of experts: which experts a row uses, their products, and the sum.
+/* moe.c: mixture of experts: which experts a row uses, and the sum over them. Their products are in
+ * the files of the matmuls (experts.h).
  *
  * TOP_K: the k largest scores of a row, descending, ties to the lower index; NaN counts as lowest.
  * With groups only experts of the best groups are there; ties of groups go to the lower one.
  * TOP_K_WEIGHTS: softmax over all experts before the choice, or over the k chosen scores after it,
  * or another rule of top_k_rule; then divided by their sum if `normalize`, then times `factor`; rT
  * after each step, the softmax itself in f32.
- * EXPERT_GROUPS: [n_experts + 1] offsets, then the pairs (row * k + slot) grouped by expert, in
- * ascending order within one. EXPERT_MATMUL: pair p takes row p of x, or p / k when x has one row
- * a token. EXPERT_COMBINE: out[r] = sum over slots, ascending, of rT(y * weight), in f32, one rT.
- * Units: a row, the whole list, one output column.
- * Profile: exact. Source: docs/models.md 1.7, 11.4, 12; docs/numerics.md 2.5.
+ * EXPERT_GROUPS: graph/expert_groups.h. EXPERT_COMBINE: out[r] = sum over slots, ascending, of rT(y
+ * * weight), in f32, one rT. Units: a row; the whole list. Profile: exact. Source:
+ * docs/models.md 1.7, 11.4, 12; docs/numerics.md 2.5.
  */
 #include <math.h>
+#include <string.h>
 
 #include "backend/cpu/lanes.h"
 #include "backend/cpu/operand.h"
 #include "backend/cpu/scalar_math.h"
+#include "graph/expert_groups.h"
 
 static float order_key(const kernel_operand *scores, int64_t at) {
     float s = operand_load(scores, at);
@@ -169,52 +170,32 @@ static void run_expert_groups(const kernel_call *call, int64_t begin, int64_t en
     (void)scratch;
     const kernel_operand *idx = &call->src[0];
     int64_t n_experts = call->attr->experts.n_experts, k = operand_width(idx), n_rows = idx->dim[0];
-    int32_t *offsets = call->out.data, *pairs = offsets + n_experts + 1;
+    expert_groups g = expert_groups_at(call->out.data, n_experts, k * n_rows);
     if (begin == end) return;
-    for (int64_t e = 0; e <= n_experts; e++)
-        offsets[e] = 0;
+    memset(g.offsets, 0, sizeof(*g.offsets) * (size_t)(n_experts + 1));
     for (int64_t r = 0; r < n_rows; r++) {
         const int32_t *row = operand_ptr(idx, operand_row(idx, r));
         for (int64_t j = 0; j < k; j++)
-            offsets[row[j] + 1]++;
+            g.offsets[row[j] + 1]++;
     }
-    for (int64_t e = 0; e < n_experts; e++)
-        offsets[e + 1] += offsets[e];
+    *g.count = 0;
+    for (int64_t e = 0; e < n_experts; e++) {
+        if (g.offsets[e + 1]) g.active[(*g.count)++] = (int32_t)e;
+        g.offsets[e + 1] += g.offsets[e];
+    }
+    for (int64_t a = *g.count; a < n_experts; a++)
+        g.active[a] = -1;
     for (int64_t r = 0; r < n_rows; r++) {
         const int32_t *row = operand_ptr(idx, operand_row(idx, r));
-        for (int64_t j = 0; j < k; j++)
-            pairs[offsets[row[j]]++] = (int32_t)(r * k + j);
-    }
-    for (int64_t e = n_experts; e > 0; e--)
-        offsets[e] = offsets[e - 1];
-    offsets[0] = 0;
-}
-
-static int64_t n_units_columns(const kernel_call *call) { return operand_width(&call->out); }
-
-static size_t scratch_two_rows(const kernel_call *call) {
-    return 2 * sizeof(float) * (size_t)operand_width(&call->src[0]);
-}
-
-static void run_expert_matmul(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
-    const kernel_operand *x = &call->src[0], *out = &call->out;
-    const int32_t *offsets = operand_i32(&call->src[2]);
-    int64_t n_experts = call->attr->experts.n_experts, k = call->attr->experts.k;
-    const int32_t *pairs = offsets + n_experts + 1;
-    int64_t n_in = operand_width(x), n_out = operand_width(out);
-    bool shared = x->dim[0] != out->dim[0]; /* one row of x for all k experts of a token */
-    float *w_row = scratch, *x_row = w_row + n_in;
-    for (int64_t o = begin; o < end; o++) {
-        for (int64_t e = 0; e < n_experts; e++) {
-            if (offsets[e] == offsets[e + 1]) continue;
-            operand_weight_row(&call->src[1], e * n_out + o, w_row);
-            for (int32_t i = offsets[e]; i < offsets[e + 1]; i++) {
-                operand_load_row(x, shared ? pairs[i] / k : pairs[i], x_row);
-                float sum = lanes_dot(x_row, w_row, n_in);
-                operand_store_row(out, pairs[i], o, 1, &sum);
-            }
+        for (int64_t j = 0; j < k; j++) {
+            int32_t at = g.offsets[row[j]]++;
+            g.pairs[at] = (int32_t)(r * k + j);
+            g.rows[at] = (int32_t)r;
         }
     }
+    for (int64_t e = n_experts; e > 0; e--)
+        g.offsets[e] = g.offsets[e - 1];
+    g.offsets[0] = 0;
 }
 
 static void run_expert_combine(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
@@ -242,9 +223,7 @@ const cpu_kernel mica_kernels_moe_ref[] = {
      scratch_scores},
     {"expert_groups_ref", OP_EXPERT_GROUPS, ISA_REF, declines_none, n_units_one, run_expert_groups,
      NULL},
-    {"expert_matmul_ref", OP_EXPERT_MATMUL, ISA_REF, declines_none, n_units_columns,
-     run_expert_matmul, scratch_two_rows},
     {"expert_combine_ref", OP_EXPERT_COMBINE, ISA_REF, declines_none, n_units_rows,
      run_expert_combine, NULL},
 };
-const int mica_n_kernels_moe_ref = 5;
+const int mica_n_kernels_moe_ref = 4;

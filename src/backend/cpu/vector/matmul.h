@@ -7,6 +7,7 @@
 #ifndef MICA_BACKEND_CPU_VECTOR_MATMUL_H
 #define MICA_BACKEND_CPU_VECTOR_MATMUL_H
 
+#include "backend/cpu/experts.h"
 #include "backend/cpu/vector/activate.h"
 #include "backend/cpu/vector/weight_rows.h"
 
@@ -180,6 +181,31 @@ static inline void run_matmul(const kernel_call *call, int64_t begin, int64_t en
         else
             unit_of_many(call, &s, n_rows, o, n_outs);
     }
+}
+
+/* ---- the same for experts ---- */
+
+static const expert_kernel matmul_of_experts = {OP_MATMUL, 1, n_units_outs, run_matmul};
+static const expert_kernel glu_of_experts = {OP_GLU_MATMUL, 2, n_units_outs, run_matmul};
+
+static inline const expert_kernel *experts_of(const kernel_call *call) {
+    return call->op == OP_EXPERT_MATMUL ? &matmul_of_experts : &glu_of_experts;
+}
+
+static inline int64_t n_units_experts(const kernel_call *call) {
+    return expert_units(call, experts_of(call));
+}
+
+static inline size_t scratch_experts(const kernel_call *call) {
+    return expert_scratch(call, experts_of(call), scratch_matmul);
+}
+
+static inline const char *declines_experts(const kernel_call *call) {
+    return expert_declines(call, experts_of(call), declines_matmul);
+}
+
+static inline void run_experts(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+    expert_run(call, experts_of(call), begin, end, scratch);
 }
 
 #endif

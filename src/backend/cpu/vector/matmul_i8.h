@@ -10,6 +10,7 @@
 #ifndef MICA_BACKEND_CPU_VECTOR_MATMUL_I8_H
 #define MICA_BACKEND_CPU_VECTOR_MATMUL_I8_H
 
+#include "backend/cpu/experts.h"
 #include "backend/cpu/vector/activate.h"
 #include "backend/cpu/vector/weight_rows.h"
 
@@ -307,6 +308,32 @@ static inline void i8_run(const kernel_call *call, int64_t begin, int64_t end, v
         else
             i8_unit(call, &s, o, left);
     }
+}
+
+/* ---- the same for experts ---- */
+
+static const expert_kernel i8_of_experts = {OP_MATMUL_I8, 1, i8_n_units, i8_run};
+static const expert_kernel i8_pairs_of_experts = {OP_GLU_MATMUL_I8, 2, i8_n_units, i8_run};
+
+static inline const expert_kernel *i8_experts_of(const kernel_call *call) {
+    return call->op == OP_EXPERT_MATMUL_I8 ? &i8_of_experts : &i8_pairs_of_experts;
+}
+
+static inline int64_t i8_n_units_experts(const kernel_call *call) {
+    return expert_units(call, i8_experts_of(call));
+}
+
+static inline size_t i8_scratch_experts(const kernel_call *call) {
+    return expert_scratch(call, i8_experts_of(call), i8_scratch);
+}
+
+static inline const char *i8_declines_experts(const kernel_call *call) {
+    return expert_declines(call, i8_experts_of(call), i8_declines);
+}
+
+static inline void i8_run_experts(const kernel_call *call, int64_t begin, int64_t end,
+                                  void *scratch) {
+    expert_run(call, i8_experts_of(call), begin, end, scratch);
 }
 
 /* ---- quantize_rows; unit: one row ---- */

@@ -10,5 +10,9 @@ const cpu_kernel mica_kernels_matmul_avx2[] = {
     {"matmul_avx2", OP_MATMUL, ISA_AVX2, declines_matmul, n_units_outs, run_matmul, scratch_matmul},
     {"glu_matmul_avx2", OP_GLU_MATMUL, ISA_AVX2, declines_matmul, n_units_outs, run_matmul,
      scratch_matmul},
+    {"expert_matmul_avx2", OP_EXPERT_MATMUL, ISA_AVX2, declines_experts, n_units_experts,
+     run_experts, scratch_experts},
+    {"expert_glu_matmul_avx2", OP_EXPERT_GLU_MATMUL, ISA_AVX2, declines_experts, n_units_experts,
+     run_experts, scratch_experts},
 };
-const int mica_n_kernels_matmul_avx2 = 2;
+const int mica_n_kernels_matmul_avx2 = 4;

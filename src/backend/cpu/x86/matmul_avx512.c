@@ -11,5 +11,9 @@ const cpu_kernel mica_kernels_matmul_avx512[] = {
      scratch_matmul},
     {"glu_matmul_avx512", OP_GLU_MATMUL, ISA_AVX512, declines_matmul, n_units_outs, run_matmul,
      scratch_matmul},
+    {"expert_matmul_avx512", OP_EXPERT_MATMUL, ISA_AVX512, declines_experts, n_units_experts,
+     run_experts, scratch_experts},
+    {"expert_glu_matmul_avx512", OP_EXPERT_GLU_MATMUL, ISA_AVX512, declines_experts,
+     n_units_experts, run_experts, scratch_experts},
 };
-const int mica_n_kernels_matmul_avx512 = 2;
+const int mica_n_kernels_matmul_avx512 = 4;

@@ -11,5 +11,9 @@ const cpu_kernel mica_kernels_matmul_i8_avx2[] = {
      i8_run_quantize, i8_scratch_row},
     {"matmul_i8_avx2", OP_MATMUL_I8, ISA_AVX2, i8_declines, i8_n_units, i8_run, i8_scratch},
     {"glu_matmul_i8_avx2", OP_GLU_MATMUL_I8, ISA_AVX2, i8_declines, i8_n_units, i8_run, i8_scratch},
+    {"expert_matmul_i8_avx2", OP_EXPERT_MATMUL_I8, ISA_AVX2, i8_declines_experts,
+     i8_n_units_experts, i8_run_experts, i8_scratch_experts},
+    {"expert_glu_matmul_i8_avx2", OP_EXPERT_GLU_MATMUL_I8, ISA_AVX2, i8_declines_experts,
+     i8_n_units_experts, i8_run_experts, i8_scratch_experts},
 };
-const int mica_n_kernels_matmul_i8_avx2 = 3;
+const int mica_n_kernels_matmul_i8_avx2 = 5;
