@@ -9,6 +9,16 @@
 
 #include "graph/expert_groups.h"
 
+graph_id mica_graph_softmax(graph *g, graph_id x) {
+    graph_node node;
+    if (!mica_graph_begin(g, &node, OP_SOFTMAX, 1, &x, 0)) return GRAPH_NONE;
+    if (!mica_graph_want_float(g, &node, 0, "x")) return GRAPH_NONE;
+    if (!mica_graph_want_dims(g, &node, 0, "x", 2)) return GRAPH_NONE;
+    const graph_type *t = mica_graph_type_of(g, x);
+    node.type = mica_graph_type(mica_graph_result_dtype(g, &node, 1), 2, t->dim);
+    return mica_graph_append(g, &node);
+}
+
 static bool groups_ok(graph *g, const graph_node *node, int32_t k, const top_k_groups *groups,
                       int64_t n) {
     int64_t n_groups = groups->n_groups, size = n_groups > 0 ? n / n_groups : 0;

@@ -79,6 +79,7 @@ typedef enum graph_op {
     /* fused by rewrite rules */
     OP_GLU_MATMUL, /* x, W_gate, W_up -> act(x Wg) * (x Wu) */
     /* mixture of experts */
+    OP_SOFTMAX,       /* x [R, n] over n, in f32 */
     OP_TOP_K,         /* scores [R, E] -> i32 [R, k], descending, ties to the lower index */
     OP_TOP_K_WEIGHTS, /* scores [R, E], idx [R, k] -> [R, k]: softmax rule in attr */
     OP_EXPERT_GROUPS, /* idx [R, k] -> i32, rows grouped by expert: expert_groups.h */
@@ -338,6 +339,7 @@ graph_id mica_graph_position_scale(graph *g, graph_id x, graph_id positions, flo
                                    int32_t offset, int32_t length);
 graph_id mica_graph_glu_matmul(graph *g, graph_id x, graph_id w_gate, graph_id w_up, glu_act act);
 
+graph_id mica_graph_softmax(graph *g, graph_id x);
 /* groups may be NULL. */
 graph_id mica_graph_top_k(graph *g, graph_id scores, int32_t k, const top_k_groups *groups);
 graph_id mica_graph_top_k_weights(graph *g, graph_id scores, graph_id idx,

@@ -108,6 +108,7 @@ static const char *const op_names[GRAPH_N_OPS] = {
     [OP_CAST] = "cast",
     [OP_COPY] = "copy",
     [OP_GLU_MATMUL] = "glu_matmul",
+    [OP_SOFTMAX] = "softmax",
     [OP_TOP_K] = "top_k",
     [OP_TOP_K_WEIGHTS] = "top_k_weights",
     [OP_EXPERT_GROUPS] = "expert_groups",

@@ -97,37 +97,43 @@ typedef enum embed_rule {
 /* Which layers have experts; the others have the dense MLP. */
 typedef enum sparse_rule {
     SPARSE_ALL,
-    SPARSE_STEP,       /* not in mlp_only_layers, and (i + 1) % decoder_sparse_step == 0 */
-    SPARSE_AFTER_DENSE /* i >= first_k_dense_replace, and i % moe_layer_freq == 0 */
+    SPARSE_STEP,        /* not in mlp_only_layers, and (i + 1) % decoder_sparse_step == 0 */
+    SPARSE_AFTER_DENSE, /* i >= first_k_dense_replace, and i % moe_layer_freq == 0 */
+    SPARSE_INTERVAL     /* (i + 1) % moe_layer_interval == 0, from moe_layer_start_index to _end_ */
 } sparse_rule;
 
 typedef enum router_rule {
     ROUTER_SOFTMAX_ALL,    /* softmax over all experts, of which k are chosen */
     ROUTER_SOFTMAX_CHOSEN, /* softmax over the k largest logits */
     ROUTER_SIGMOID,        /* sigmoid; with the selection bias added for the choice alone */
+    ROUTER_SPARSEMIXER,    /* two experts, each weighed among those close to it */
 } router_rule;
+
+typedef enum bias_presence { BIAS_ABSENT, BIAS_OPTIONAL, BIAS_REQUIRED } bias_presence;
 
 typedef enum normalize_rule { NORMALIZE_NEVER, NORMALIZE_KEY, NORMALIZE_ALWAYS } normalize_rule;
 
-/* Mixture of experts: where its tensors are in a layer, and what its keys mean. */
+/* Mixture of experts: what its keys mean. Tensors have the same names in all families, after the
+ * family's naming: mlp.gate, mlp.experts and so on (moe_take.c). */
 typedef struct moe_rule {
-    const char *block;  /* where all lies in a layer: "mlp" */
-    const char *router; /* in the block: "gate" */
-    const char *raw[3]; /* gate, up, down of one expert: "gate_proj"; in a stack always that */
-    const char *shared; /* the MLP that every token takes, in the block; NULL: none */
-    const char *shared_router;  /* its sigmoid gate; NULL: none */
-    const char *selection_bias; /* in the block; NULL: none */
     sparse_rule sparse;
     router_rule scores;
-    normalize_rule normalize; /* NORMALIZE_KEY: norm_topk_prob */
+    bias_presence selection_bias; /* added to the scores for the choice alone */
+    bool wide_router;             /* the router computes in f32 */
+    normalize_rule normalize;     /* NORMALIZE_KEY: norm_topk_prob */
     bool normalize_default;
-    bool wide_router;    /* the router computes in f32 */
-    bool has_groups;     /* n_group, topk_group */
-    bool has_factor;     /* routed_scaling_factor */
-    int group_best;      /* a group's score is the sum of so many */
+    const char *least_key; /* the sum that weights are divided by counts as at least this */
+    double least;          /* when absent */
+    bool has_groups;       /* n_group, topk_group */
+    int group_best;        /* a group's score is the sum of so many */
+    bool has_factor;       /* routed_scaling_factor */
     bool width_is_plain; /* experts are intermediate_size wide, there is no moe_intermediate_size */
-    const char *shared_key; /* the shared width, or with shared_counts how many experts wide */
+    /* The MLP that every token takes. */
+    const char *shared_key; /* its width, or with shared_counts how many experts wide; NULL: none */
     bool shared_counts;
+    bool shared_is_plain; /* intermediate_size wide, without a key */
+    bool shared_is_gated; /* times a sigmoid */
+    bool shared_is_fused; /* gate and up in one tensor */
 } moe_rule;
 
 /* Multipliers that are keys of the config. */
@@ -205,8 +211,14 @@ typedef struct arch {
     const arch_defaults *wrapper_defaults; /* of the same model inside text_config */
 } arch;
 
-extern const arch mica_archs[];
-extern const size_t mica_n_archs;
+/* The table is in parts, families.c and families_moe.c; each in alphabetical order. */
+typedef struct arch_table {
+    const arch *rows;
+    size_t n;
+} arch_table;
+extern const arch_table mica_archs_dense, mica_archs_moe;
+size_t mica_n_archs(void);
+const arch *mica_arch_at(size_t i); /* of the whole, in alphabetical order */
 
 /* The type that decides: the outer model_type, or text_config's inside a vision wrapper. */
 typedef struct model_kind {

@@ -63,27 +63,50 @@ static bool lists_layer(const json_value *list, int64_t layer) {
     return false;
 }
 
-static void read_sparse_layers(config_reader *r, model_config *c) {
-    const json_value *only = mica_json_find_set(r->text, "mlp_only_layers");
-    int64_t step = 1, first = 0;
-    sparse_rule rule = r->arch->moe->sparse;
-    if (rule == SPARSE_STEP) {
-        step = mica_config_integer(r, r->text, "decoder_sparse_step", 1, 1, CONFIG_MAX_COUNT);
-        if (only && only->kind != JSON_KIND_ARRAY && !r->st)
+/* Layers [first, last] of which every step-th, counted from `offset`, has experts. */
+typedef struct sparse_layers {
+    int64_t first, last, step, offset;
+    const json_value *only; /* layers that have none */
+} sparse_layers;
+
+static int64_t layer_key(config_reader *r, const char *key, int64_t fallback, int64_t least) {
+    return mica_config_integer(r, r->text, key, fallback, least, CONFIG_MAX_COUNT);
+}
+
+static sparse_layers read_sparse_rule(config_reader *r, int64_t n_layers) {
+    sparse_layers s = {.last = n_layers - 1, .step = 1};
+    switch (r->arch->moe->sparse) {
+    case SPARSE_ALL:
+        break;
+    case SPARSE_STEP:
+        s.step = layer_key(r, "decoder_sparse_step", 1, 1);
+        s.offset = 1;
+        s.only = mica_json_find_set(r->text, "mlp_only_layers");
+        if (s.only && s.only->kind != JSON_KIND_ARRAY && !r->st)
             r->st = mica_fail(r->err, MICA_E_FORMAT,
                               "%s: config.json: \"mlp_only_layers\" must be a list of layers",
                               r->where);
+        break;
+    case SPARSE_AFTER_DENSE:
+        s.step = layer_key(r, "moe_layer_freq", 1, 1);
+        s.first = layer_key(r, "first_k_dense_replace", 0, 0);
+        break;
+    case SPARSE_INTERVAL:
+        s.step = layer_key(r, "moe_layer_interval", 1, 1);
+        s.offset = 1;
+        s.first = layer_key(r, "moe_layer_start_index", 0, 0);
+        s.last = layer_key(r, "moe_layer_end_index", -1, -1);
+        if (s.last < 0) s.last = n_layers - 1;
+        break;
     }
-    if (rule == SPARSE_AFTER_DENSE) {
-        step = mica_config_integer(r, r->text, "moe_layer_freq", 1, 1, CONFIG_MAX_COUNT);
-        first = mica_config_integer(r, r->text, "first_k_dense_replace", 0, 0, CONFIG_MAX_COUNT);
-    }
-    for (int64_t i = 0; !r->st && i < c->n_layers; i++) {
-        bool sparse = true;
-        if (rule == SPARSE_STEP) sparse = (i + 1) % step == 0 && !lists_layer(only, i);
-        if (rule == SPARSE_AFTER_DENSE) sparse = i >= first && i % step == 0;
-        c->moe.is_sparse[i] = sparse;
-    }
+    return s;
+}
+
+static void read_sparse_layers(config_reader *r, model_config *c) {
+    sparse_layers s = read_sparse_rule(r, c->n_layers);
+    for (int64_t i = 0; !r->st && i < c->n_layers; i++)
+        c->moe.is_sparse[i] =
+            i >= s.first && i <= s.last && (i + s.offset) % s.step == 0 && !lists_layer(s.only, i);
 }
 
 static void read_groups(config_reader *r, moe_config *moe) {
@@ -118,12 +141,23 @@ static void read_shared(config_reader *r, model_config *c) {
     for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
         if (!rule->shared_key || strcmp(rule->shared_key, keys[i]) != 0)
             refuse_other(r, keys[i], 0);
+    if (rule->shared_is_plain) moe->shared_size = c->intermediate_size;
     if (!rule->shared_key) return;
     int64_t n = mica_config_integer(r, r->text, rule->shared_key, 0, 0, CONFIG_MAX_WIDTH);
     if (rule->shared_counts && n > CONFIG_MAX_WIDTH / moe->intermediate_size)
         r->st = mica_fail(r->err, MICA_E_FORMAT, "%s: config.json: \"%s\" is too large", r->where,
                           rule->shared_key);
     moe->shared_size = rule->shared_counts && !r->st ? n * moe->intermediate_size : n;
+}
+
+/* Also at inference: how close to the best an expert must be to share its weight. */
+static void read_jitter(config_reader *r, moe_config *moe) {
+    moe->jitter = (float)mica_config_number(r, r->text, "router_jitter_noise", 0.01);
+    if (moe->n_experts_used != 2 && !r->st)
+        r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
+                          "%s: config.json: \"num_experts_per_tok\": %lld is not supported for %s, "
+                          "which chooses 2",
+                          r->where, (long long)moe->n_experts_used, r->arch->name);
 }
 
 void mica_config_read_moe(config_reader *r, model_config *c) {
@@ -155,6 +189,11 @@ void mica_config_read_moe(config_reader *r, model_config *c) {
     moe->normalize = rule->normalize == NORMALIZE_ALWAYS;
     if (rule->normalize == NORMALIZE_KEY)
         moe->normalize = mica_config_flag(r, r->text, "norm_topk_prob", rule->normalize_default);
+    if (rule->normalize != NORMALIZE_KEY)
+        refuse_other(r, "norm_topk_prob", rule->normalize == NORMALIZE_ALWAYS);
+    if (rule->least_key)
+        moe->sum_least = (float)mica_config_number(r, r->text, rule->least_key, rule->least);
+    if (rule->scores == ROUTER_SPARSEMIXER) read_jitter(r, moe);
     read_groups(r, moe);
     read_shared(r, c);
     read_sparse_layers(r, c);

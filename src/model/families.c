@@ -22,16 +22,7 @@ static const arch_defaults gemma3_wrapped = {.hidden_size = 1152,
                                              .vocab_size = 262144,
                                              .rms_norm_eps = 1e-6};
 
-static const moe_rule qwen3_moe = {
-    .block = "mlp",
-    .router = "gate",
-    .raw = {"gate_proj", "up_proj", "down_proj"},
-    .sparse = SPARSE_STEP,
-    .scores = ROUTER_SOFTMAX_ALL,
-    .normalize = NORMALIZE_KEY,
-};
-
-const arch mica_archs[] = {
+static const arch rows[] = {
     {
         .name = "gemma2",
         .gguf = "gemma2",
@@ -127,26 +118,6 @@ const arch mica_archs[] = {
         .sliding_window = 4096,
         .max_positions = 32768,
     },
-    {
-        .name = "qwen3_moe",
-        .gguf = "qwen3moe",
-        .tier = TIER_GENERIC,
-        .block = BLOCK_PRE,
-        .norm = NORM_RMS,
-        .qk_norm = QK_NORM_HEAD,
-        .act = ACT_SILU,
-        .qkv_bias = BIAS_RULE_ATTENTION_KEY,
-        .o_bias = BIAS_RULE_ATTENTION_KEY,
-        .tie = TIE_RULE_FALSE,
-        .rope_theta = 1e6,
-        .windows = WINDOW_RULE_MAX_LAYERS,
-        .sliding_window = 4096,
-        .moe = &qwen3_moe,
-        .max_positions = 32768,
-    },
 };
 
-const size_t mica_n_archs = sizeof(mica_archs) / sizeof(mica_archs[0]);
-
-size_t mica_model_n_archs(void) { return mica_n_archs; }
-const char *mica_model_arch(size_t i) { return mica_archs[i].name; }
+const arch_table mica_archs_dense = {rows, sizeof(rows) / sizeof(rows[0])};

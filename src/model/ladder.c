@@ -26,9 +26,25 @@ static const char *remap(const char *type) {
     return type;
 }
 
+size_t mica_n_archs(void) { return mica_archs_dense.n + mica_archs_moe.n; }
+
+/* Merges the parts of the table; it is short. */
+const arch *mica_arch_at(size_t i) {
+    const arch_table *a = &mica_archs_dense, *b = &mica_archs_moe;
+    for (size_t ia = 0, ib = 0; ia < a->n || ib < b->n;) {
+        bool first = ib == b->n || (ia < a->n && strcmp(a->rows[ia].name, b->rows[ib].name) < 0);
+        const arch *row = first ? &a->rows[ia++] : &b->rows[ib++];
+        if (i-- == 0) return row;
+    }
+    return NULL;
+}
+
+size_t mica_model_n_archs(void) { return mica_n_archs(); }
+const char *mica_model_arch(size_t i) { return mica_arch_at(i)->name; }
+
 static const arch *find_arch(const char *name) {
-    for (size_t i = 0; i < mica_n_archs; i++)
-        if (!strcmp(mica_archs[i].name, name)) return &mica_archs[i];
+    for (size_t i = 0; i < mica_n_archs(); i++)
+        if (!strcmp(mica_arch_at(i)->name, name)) return mica_arch_at(i);
     return NULL;
 }
 
@@ -77,17 +93,18 @@ mica_status mica_dispatch_kind(model_kind *out, const json_value *config, const 
 static void list_tier(char *out, size_t n, model_tier tier) {
     size_t at = 0;
     out[0] = '\0';
-    for (size_t i = 0; i < mica_n_archs; i++) {
-        bool generic = mica_archs[i].tier == TIER_GENERIC;
+    for (size_t i = 0; i < mica_n_archs(); i++) {
+        const arch *a = mica_arch_at(i);
+        bool generic = a->tier == TIER_GENERIC;
         if (generic != (tier == TIER_GENERIC) || at >= n) continue;
-        int wrote = snprintf(out + at, n - at, "%s%s", at ? ", " : "", mica_archs[i].name);
+        int wrote = snprintf(out + at, n - at, "%s%s", at ? ", " : "", a->name);
         if (wrote > 0) at += (size_t)wrote;
     }
 }
 
 static mica_status reject(const char *what, const char *type, const char *target, const char *where,
                           mica_error *err) {
-    char targeted[128], generic[128], remapped[80] = "";
+    char targeted[256], generic[2048], remapped[80] = "";
     list_tier(targeted, sizeof(targeted), TIER_DEDICATED);
     list_tier(generic, sizeof(generic), TIER_GENERIC);
     if (strcmp(type, target) != 0)
@@ -120,9 +137,10 @@ mica_status mica_dispatch_gguf(const arch **out, const gguf_file *file, const ch
         return mica_fail(err, MICA_E_FORMAT, "%s: no \"general.architecture\" in the metadata",
                          where);
     snprintf(name, sizeof(name), "%.*s", (int)(s.n < 47 ? s.n : 47), s.data);
-    for (size_t i = 0; i < mica_n_archs; i++) {
-        if (!mica_archs[i].gguf || strcmp(mica_archs[i].gguf, name) != 0) continue;
-        *out = &mica_archs[i];
+    for (size_t i = 0; i < mica_n_archs(); i++) {
+        const arch *a = mica_arch_at(i);
+        if (!a->gguf || strcmp(a->gguf, name) != 0) continue;
+        *out = a;
         return MICA_OK;
     }
     return reject("general.architecture", name, name, where, err);

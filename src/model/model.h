@@ -40,6 +40,7 @@ typedef struct moe_config {
     bool normalize;
     float factor; /* of the routed sum */
     float sum_least, sum_extra;
+    float jitter; /* sparsemixer */
     bool is_sparse[MODEL_MAX_LAYERS];
 } moe_config;
 

@@ -17,6 +17,8 @@ static router_scores score(model_builder *b, const moe_layer *l, graph_id x) {
     graph_id s = mica_builder_project(b, x, l->router, "router");
     if (rule->scores == ROUTER_SIGMOID) s = named(b, mica_graph_sigmoid(b->g, s), "router_scores");
     router_scores both = {s, s};
+    if (l->selection_bias && rule->scores == ROUTER_SOFTMAX_ALL)
+        both.choice = both.weights = named(b, mica_graph_softmax(b->g, s), "router_scores");
     if (l->selection_bias)
         both.choice = named(b, mica_graph_add(b->g, s, mica_graph_vector(b->g, l->selection_bias)),
                             "router_choice");
@@ -34,9 +36,12 @@ static graph_id choose(model_builder *b, const router_scores *s) {
 static graph_id weigh(model_builder *b, const router_scores *s, graph_id idx) {
     static const top_k_rule rules[] = {[ROUTER_SOFTMAX_ALL] = TOP_K_SOFTMAX_ALL,
                                        [ROUTER_SOFTMAX_CHOSEN] = TOP_K_SOFTMAX_CHOSEN,
-                                       [ROUTER_SIGMOID] = TOP_K_PLAIN};
+                                       [ROUTER_SIGMOID] = TOP_K_PLAIN,
+                                       [ROUTER_SPARSEMIXER] = TOP_K_SPARSEMIXER};
     const moe_config *c = &b->c->moe;
-    top_k_weighting w = {.rule = rules[b->a->moe->scores],
+    bool ready = s->choice != s->weights; /* the scores are probabilities already */
+    top_k_weighting w = {.rule = ready ? TOP_K_PLAIN : rules[b->a->moe->scores],
+                         .jitter = c->jitter,
                          .normalize = c->normalize,
                          .sum_least = c->sum_least,
                          .sum_extra = c->sum_extra,

@@ -16,9 +16,9 @@ typedef struct expert_shape {
     int64_t n, n_out, n_in;
 } expert_shape;
 
-/* scope + block + "." + rest. */
+/* scope + "mlp." + rest. */
 static void block_path(const model_taker *t, char *out, size_t n, const char *rest) {
-    snprintf(out, n, "%s%s.%s", t->scope, t->m->facts.arch->moe->block, rest);
+    snprintf(out, n, "%smlp.%s", t->scope, rest);
 }
 
 static bool has(const model_taker *t, const char *path, const char *suffix) {
@@ -53,8 +53,7 @@ static const weight_matrix *take_each(model_taker *t, expert_part part, const ex
     expert_shape one = {0, s->n_out, s->n_in};
     for (int64_t e = 0; !t->st && e < s->n; e++) {
         char rest[96], each[160];
-        snprintf(rest, sizeof(rest), "experts.%lld.%s", (long long)e,
-                 t->m->facts.arch->moe->raw[part]);
+        snprintf(rest, sizeof(rest), "experts.%lld.%s", (long long)e, part_names[part]);
         block_path(t, each, sizeof(each), rest);
         const weight_matrix *m = matrix(t, each, &one);
         if (m) parts[e] = *m;
@@ -87,42 +86,48 @@ static const weight_matrix *take_experts(model_taker *t, expert_part part, exper
     snprintf(rest, sizeof(rest), "switch_mlp.%s", part_names[part]);
     block_path(t, path, sizeof(path), rest);
     block_path(t, first, sizeof(first), "experts.gate_up_proj");
-    if (part != PART_DOWN && has(t, first, ""))
+    if (part != PART_DOWN && (has(t, first, "") || has(t, first, ".weight")))
         return take_rows(t, first, path, part == PART_UP ? s.n_out : 0, &s);
     return take_each(t, part, &s, path);
 }
 
-static linear take_in_block(model_taker *t, const char *rest, const char *name, int64_t n_out,
-                            int64_t n_in) {
-    char path[96];
-    if (name)
-        snprintf(path, sizeof(path), "%s.%s.%s", t->m->facts.arch->moe->block, rest, name);
-    else
-        snprintf(path, sizeof(path), "%s.%s", t->m->facts.arch->moe->block, rest);
-    return mica_taker_linear(t, path, n_out, n_in, BIAS_RULE_NEVER);
-}
-
 static void take_shared(model_taker *t, moe_layer *l) {
     const moe_rule *rule = t->m->facts.arch->moe;
+    bias_rule bias = t->m->facts.arch->mlp_bias;
     int64_t hidden = t->m->config.hidden_size, wide = t->m->config.moe.shared_size;
-    l->shared_gate = take_in_block(t, rule->shared, "gate_proj", wide, hidden);
-    l->shared_up = take_in_block(t, rule->shared, "up_proj", wide, hidden);
-    l->shared_down = take_in_block(t, rule->shared, "down_proj", hidden, wide);
-    if (rule->shared_router)
-        l->shared_router = take_in_block(t, rule->shared_router, NULL, 1, hidden);
+    char path[160];
+    block_path(t, path, sizeof(path), "shared_expert.gate_up_proj");
+    if (rule->shared_is_fused && has(t, path, ".weight")) {
+        char name[160];
+        block_path(t, name, sizeof(name), "shared_expert.gate_proj");
+        if (!t->st)
+            t->st = mica_weights_matrix_rows(t->m->store, path, name, 2 * wide, 0, wide, hidden,
+                                             &l->shared_gate.weight, t->err);
+        block_path(t, name, sizeof(name), "shared_expert.up_proj");
+        if (!t->st)
+            t->st = mica_weights_matrix_rows(t->m->store, path, name, 2 * wide, wide, wide, hidden,
+                                             &l->shared_up.weight, t->err);
+    } else {
+        l->shared_gate = mica_taker_linear(t, "mlp.shared_expert.gate_proj", wide, hidden, bias);
+        l->shared_up = mica_taker_linear(t, "mlp.shared_expert.up_proj", wide, hidden, bias);
+    }
+    l->shared_down = mica_taker_linear(t, "mlp.shared_expert.down_proj", hidden, wide, bias);
+    if (rule->shared_is_gated)
+        l->shared_router =
+            mica_taker_linear(t, "mlp.shared_expert_gate", 1, hidden, BIAS_RULE_NEVER);
 }
 
 static const weight_vector *take_selection_bias(model_taker *t) {
-    char name[96];
+    char name[160];
     const weight_vector *v = NULL;
-    block_path(t, name, sizeof(name), t->m->facts.arch->moe->selection_bias);
+    block_path(t, name, sizeof(name), "gate.e_score_correction_bias");
+    if (t->m->facts.arch->moe->selection_bias == BIAS_OPTIONAL && !has(t, name, "")) return NULL;
     if (!t->st)
         t->st = mica_weights_vector(t->m->store, name, t->m->config.moe.n_experts, &v, t->err);
     return t->st ? NULL : v;
 }
 
 const moe_layer *mica_taker_moe(model_taker *t) {
-    const moe_rule *rule = t->m->facts.arch->moe;
     const moe_config *c = &t->m->config.moe;
     int64_t hidden = t->m->config.hidden_size, wide = c->intermediate_size, n = c->n_experts;
     moe_layer *l = mica_arena_calloc(&t->m->arena, 1, sizeof(*l));
@@ -130,11 +135,11 @@ const moe_layer *mica_taker_moe(model_taker *t) {
         mica_taker_no_memory(t);
         return NULL;
     }
-    l->router = take_in_block(t, rule->router, NULL, n, hidden);
-    if (rule->selection_bias) l->selection_bias = take_selection_bias(t);
+    l->router = mica_taker_linear(t, "mlp.gate", n, hidden, BIAS_RULE_NEVER);
+    if (t->m->facts.arch->moe->selection_bias) l->selection_bias = take_selection_bias(t);
     l->gate = take_experts(t, PART_GATE, (expert_shape){n, wide, hidden});
     l->up = take_experts(t, PART_UP, (expert_shape){n, wide, hidden});
     l->down = take_experts(t, PART_DOWN, (expert_shape){n, hidden, wide});
-    if (c->shared_size && rule->shared) take_shared(t, l);
+    if (c->shared_size) take_shared(t, l);
     return l;
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/expert_groups.h"
 #include "rig.h"
 
 static const double tolerance = 2e-5;
@@ -129,7 +130,8 @@ static void test_mixture_of_experts(void **state) {
     assert_non_null(groups);
     assert_int_equal(groups->out.space, PLAN_ARENA);
     assert_int_equal(groups->src[0].space, PLAN_ARENA);
-    assert_int_equal(mica_graph_type_count(&groups->out.type, m.r.bound), EXPERTS + 1 + USED * 9);
+    assert_int_equal(mica_graph_type_count(&groups->out.type, m.r.bound),
+                     expert_groups_size(EXPERTS, USED * 9));
     check_moe(&m);
     m.r.sym[GRAPH_ROWS] = 1;
     check_moe(&m);

@@ -1,12 +1,12 @@
 /* moe.c: mixture of experts: which experts a row uses, and the sum over them. Their products are in
  * the files of the matmuls (experts.h).
  *
- * TOP_K: the k largest scores of a row, descending, ties to the lower index; NaN counts as lowest.
- * With groups only experts of the best groups are there; ties of groups go to the lower one.
- * TOP_K_WEIGHTS: softmax over all experts before the choice, or over the k chosen scores after it,
- * or another rule of top_k_rule; then divided by their sum if `normalize`, then times `factor`; rT
- * after each step, the softmax itself in f32.
- * EXPERT_GROUPS: graph/expert_groups.h. EXPERT_COMBINE: out[r] = sum over slots, ascending, of rT(y
+ * SOFTMAX: over the last dimension, one rT. TOP_K: the k largest scores of a row, descending, ties
+ * to the lower index; NaN counts as lowest. With groups only experts of the best groups are there;
+ * ties of groups go to the lower one. TOP_K_WEIGHTS: softmax over all experts before the choice, or
+ * over the k chosen scores after it, or another rule of top_k_rule; then divided by their sum if
+ * `normalize`, then times `factor`; rT after each step, the softmax itself in f32. EXPERT_GROUPS:
+ * graph/expert_groups.h. EXPERT_COMBINE: out[r] = sum over slots, ascending, of rT(y
  * * weight), in f32, one rT. Units: a row; the whole list. Profile: exact. Source:
  * docs/models.md 1.7, 11.4, 12; docs/numerics.md 2.5.
  */
@@ -98,6 +98,19 @@ static void softmax(float *p, int64_t n) {
     float sum = lanes_sum(p, n);
     for (int64_t i = 0; i < n; i++)
         p[i] = p[i] / sum;
+}
+
+static size_t scratch_row(const kernel_call *call) {
+    return sizeof(float) * (size_t)operand_width(&call->src[0]);
+}
+
+static void run_softmax(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+    int64_t n = operand_width(&call->out);
+    for (int64_t r = begin; r < end; r++) {
+        operand_load_row(&call->src[0], r, scratch);
+        softmax(scratch, n);
+        operand_store_row(&call->out, r, 0, n, scratch);
+    }
 }
 
 /* Sparsemixer: the weight of expert idx[j] is its share of a softmax over the experts whose score
@@ -218,6 +231,7 @@ static void run_expert_combine(const kernel_call *call, int64_t begin, int64_t e
 
 MICA_DECLARE_KERNELS(moe_ref);
 const cpu_kernel mica_kernels_moe_ref[] = {
+    {"softmax_ref", OP_SOFTMAX, ISA_REF, declines_none, n_units_rows, run_softmax, scratch_row},
     {"top_k_ref", OP_TOP_K, ISA_REF, declines_none, n_units_rows, run_top_k, scratch_top_k},
     {"top_k_weights_ref", OP_TOP_K_WEIGHTS, ISA_REF, declines_none, n_units_rows, run_top_k_weights,
      scratch_scores},
@@ -226,4 +240,4 @@ const cpu_kernel mica_kernels_moe_ref[] = {
     {"expert_combine_ref", OP_EXPERT_COMBINE, ISA_REF, declines_none, n_units_rows,
      run_expert_combine, NULL},
 };
-const int mica_n_kernels_moe_ref = 4;
+const int mica_n_kernels_moe_ref = 5;
