@@ -20,8 +20,9 @@ static router_scores score(model_builder *b, const moe_layer *l, graph_id x) {
     if (l->selection_bias && rule->scores == ROUTER_SOFTMAX_ALL)
         both.choice = both.weights = named(b, mica_graph_softmax(b->g, s), "router_scores");
     if (l->selection_bias)
-        both.choice = named(b, mica_graph_add(b->g, s, mica_graph_vector(b->g, l->selection_bias)),
-                            "router_choice");
+        both.choice =
+            named(b, mica_graph_add(b->g, both.weights, mica_graph_vector(b->g, l->selection_bias)),
+                  "router_choice");
     return both;
 }
 
