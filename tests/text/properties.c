@@ -1,11 +1,12 @@
 /* properties.c: random vocabularies and random bytes against slow models.
  *
  * Heap merging against the definition (rescan for the best pair after every merge), for ranks and
- * for scores; decode(encode(x)) = x for any bytes; a stream's pieces against the whole decode; what
- * the stream holds back.
+ * for scores; one tokenizer in many threads; decode(encode(x)) = x for any bytes; a stream's pieces
+ * against the whole decode; what the stream holds back.
  */
 #include "cmocka_base.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -240,6 +241,72 @@ static void test_score_merges(void **state) {
     }
 }
 
+/* ---- threads ---- */
+
+#define N_SHARED 400
+
+typedef struct shared_texts {
+    const tokenizer *t;
+    char text[N_SHARED][200];
+    size_t n_text[N_SHARED];
+    token_list expected[N_SHARED];
+} shared_texts;
+
+/* The number of texts that come out otherwise. */
+static void *encode_shared(void *user) {
+    const shared_texts *s = user;
+    size_t n_wrong = 0;
+    for (size_t i = 0; i < N_SHARED; i++) {
+        token_list ids = {0};
+        mica_status st =
+            mica_tokenizer_encode(s->t, s->text[i], s->n_text[i], (encode_options){0}, &ids, NULL);
+        const token_list *e = &s->expected[i];
+        bool is_same = !st && ids.n == e->n && memcmp(ids.ids, e->ids, ids.n * 4) == 0;
+        n_wrong += !is_same;
+        mica_free(ids.ids);
+    }
+    return (void *)n_wrong;
+}
+
+/* What one thread learns about words is what the others would. */
+static void test_threads(void **state) {
+    (void)state;
+    static random_vocab v;
+    static shared_texts s;
+    static const char *const letters[] = {"a", "b", "c", "\xE2\x96\x81"};
+    add_text(&v, "<unk>", 5, TOKEN_UNKNOWN);
+    for (int c = 0; c < 4; c++) {
+        add_text(&v, letters[c], strlen(letters[c]), TOKEN_NORMAL);
+    }
+    add_merges(&v, 1, 4, 60);
+    tokenizer *alone = open_vocab(&v, "llama"), *shared = open_vocab(&v, "llama");
+    s.t = shared;
+    for (size_t i = 0; i < N_SHARED; i++) {
+        for (size_t k = 1 + rnd(60); k > 0; k--) {
+            const char *letter = letters[rnd(4)];
+            memcpy(s.text[i] + s.n_text[i], letter, strlen(letter));
+            s.n_text[i] += strlen(letter);
+        }
+        assert_int_equal(mica_tokenizer_encode(alone, s.text[i], s.n_text[i], (encode_options){0},
+                                               &s.expected[i], NULL),
+                         MICA_OK);
+    }
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, encode_shared, &s), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        void *n_wrong = NULL;
+        assert_int_equal(pthread_join(threads[i], &n_wrong), 0);
+        assert_null(n_wrong);
+    }
+    for (size_t i = 0; i < N_SHARED; i++) {
+        mica_free(s.expected[i].ids);
+    }
+    mica_tokenizer_free(alone);
+    mica_tokenizer_free(shared);
+}
+
 /* ---- round trips and streams ---- */
 
 static size_t random_bytes(char *out, size_t max) {
@@ -370,6 +437,7 @@ static void test_stream(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rank_merges), cmocka_unit_test(test_score_merges),
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_stream)};
+        cmocka_unit_test(test_threads), cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_stream)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,7 +132,8 @@ static void test_refusals(void **state) {
         {"\x0A\x03\x0A\x01z\x0F", 6, "byte 5 of its message", MICA_E_FORMAT},
         {"\x0A\x05\x0A\x01z\x18\x09", 7, "piece 0 has type 9", MICA_E_FORMAT},
         {"\x0A\x08\x0A\x01z\x15\xFF\xFF\xFF\x7F", 10, "score", MICA_E_FORMAT},
-        {"\x0A\x03\x0A\x01z\x12\x02\x18\x03", 9, "model_type 3", MICA_E_UNSUPPORTED},
+        {"\x0A\x03\x0A\x01z\x12\x02\x18\x03", 9, "model_type 3 (word)", MICA_E_UNSUPPORTED},
+        {"\x0A\x03\x0A\x01z\x12\x02\x18\x04", 9, "model_type 4 (char)", MICA_E_UNSUPPORTED},
         {"\x0A\x03\x0A\x01z\x1A\x03\x12\x01q", 10, "precompiled_charsmap has 1 bytes",
          MICA_E_FORMAT},
     };

@@ -280,9 +280,14 @@ static mica_status load_all(spm_load *load, proto_reader message, const json_val
     mica_status st = read_message(load, message, err);
     if (st) return st;
     if (load->model_type != MODEL_BPE && load->model_type != MODEL_UNIGRAM) {
-        return mica_fail(err, MICA_E_UNSUPPORTED,
-                         "%s: model_type %llu is not supported; 1 (unigram) and 2 (bpe) are",
-                         t->name, (unsigned long long)load->model_type);
+        return mica_fail(
+            err, MICA_E_UNSUPPORTED,
+            "%s: SentencePiece's model_type %llu%s is not supported; 1 (unigram) and 2 "
+            "(bpe) are",
+            t->name, (unsigned long long)load->model_type,
+            load->model_type == 3   ? " (word)"
+            : load->model_type == 4 ? " (char)"
+                                    : "");
     }
     if (!load->n_scores) return fail_format(load, "holds no pieces", err);
     t->model = load->model_type == MODEL_BPE ? TOKENIZER_SPM : TOKENIZER_UNIGRAM;
