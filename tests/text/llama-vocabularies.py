@@ -30,7 +30,7 @@ from pathlib import Path
 import random_texts
 
 PACKAGE = "llama-cpp-python==0.3.36"
-SOURCES = [f"ggml/src/{n}" for n in ("ggml.c", "ggml-alloc.c", "ggml-quants.c", "gguf.cpp", "ggml-threading.cpp")]
+SOURCES = [f"ggml/src/{n}" for n in ("ggml.c", "ggml-alloc.c", "gguf.cpp", "ggml-threading.cpp")]
 SOURCES += [f"src/{n}.cpp" for n in ("llama-vocab", "unicode", "unicode-data", "llama-impl", "llama-mmap", "llama-arch", "llama-hparams",
                                      "llama-model-loader")]
 
@@ -57,7 +57,7 @@ def build(work):
         compiler = ["gcc"] if source.suffix == ".c" else ["g++", "-std=c++17"]
         subprocess.run([*compiler, *flags, "-c", "-o", objects[-1], str(source)], check=True)
     link = ["g++", "-o", str(program), *objects, "-lpthread"]
-    missing = sorted(set(re.findall(r"undefined reference to .([a-z_]+)", subprocess.run(link, stderr=subprocess.PIPE, text=True).stderr)))
+    missing = sorted(set(re.findall(r"undefined reference to .([A-Za-z0-9_]+)", subprocess.run(link, stderr=subprocess.PIPE, text=True).stderr)))
     stubs = work / "stubs.c"
     stubs.write_text("".join(f"void {name}(void) {{ __builtin_trap(); }}\n" for name in missing))
     subprocess.run([*link, str(stubs), "-w"], check=True)
