@@ -364,55 +364,59 @@ static uint32_t close_one(lazy *l, lazy_config c) {
     return to;
 }
 
-/* On the first step from a state: the classes that lead nowhere, and if there is one way on, all.
- */
+/* On the first step from a state: the classes that lead nowhere, and of those that one
+ * configuration takes alone, which one. */
 static void begin_row(lazy *l, uint32_t state) {
     const lazy_state s = *lazy_at(l, state);
     const program *p = l->program;
-    byte_set live = {0};
-    uint32_t to = STATE_UNKNOWN, *row = lazy_row(l, state);
+    uint32_t *row = lazy_row(l, state);
+    byte_set once = {0}, twice = {0};
+    *lazy_flags(l, state) |= STATE_BEGUN;
+    for (uint32_t k = 0; k < l->n_classes; k++) {
+        row[k] = STATE_DEAD;
+    }
     for (uint32_t i = 0; i < s.n; i++) {
         const byte_set *set = &p->sets[p->nodes[s.configs[i].node].a];
-        for (int w = 0; w < 4; w++) {
-            live.bits[w] |= set->bits[w];
+        for (unsigned w = 0; w < 4; w++) {
+            twice.bits[w] |= once.bits[w] & set->bits[w];
+            once.bits[w] |= set->bits[w];
+            for (uint64_t bits = set->bits[w]; bits; bits &= bits - 1) {
+                row[w * 64 + (unsigned)__builtin_ctzll(bits)] = ROW_ONE_WAY | i;
+            }
         }
     }
-    if (s.n == 1) {
-        to = close_one(l, (lazy_config){p->nodes[s.configs[0].node].b, s.configs[0].stack});
-        if (l->status) return;
+    for (unsigned w = 0; w < 4; w++) {
+        for (uint64_t bits = twice.bits[w]; bits; bits &= bits - 1) {
+            row[w * 64 + (unsigned)__builtin_ctzll(bits)] = STATE_UNKNOWN;
+        }
     }
-    for (uint32_t k = 0; k < l->n_classes; k++) {
-        row[k] = byte_set_has(&live, k) ? to : STATE_DEAD;
+}
+
+/* All classes that take the same way. */
+static uint32_t compute_one_way(lazy *l, uint32_t state, uint32_t way) {
+    lazy_config c = lazy_at(l, state)->configs[way & ~ROW_ONE_WAY];
+    uint32_t to = close_one(l, (lazy_config){l->program->nodes[c.node].b, c.stack});
+    uint32_t *row = lazy_row(l, state);
+    for (uint32_t k = 0; k < l->n_classes && !l->status; k++) {
+        if (row[k] == way) row[k] = to;
     }
-    *lazy_flags(l, state) |= STATE_BEGUN;
+    return to;
 }
 
 uint32_t mica_lazy_compute(lazy *l, uint32_t state, uint32_t class) {
     if (l->status) return STATE_DEAD;
-    if (!(*lazy_flags(l, state) & STATE_BEGUN)) {
-        begin_row(l, state);
-        if (l->status) return STATE_DEAD;
-        if (lazy_row(l, state)[class]) return lazy_row(l, state)[class];
-    }
+    if (!(*lazy_flags(l, state) & STATE_BEGUN)) begin_row(l, state);
+    uint32_t way = lazy_row(l, state)[class];
+    if (way == STATE_DEAD) return way;
+    if (way & ROW_ONE_WAY) return compute_one_way(l, state, way);
     const lazy_state s = *lazy_at(l, state);
     const program *p = l->program;
-    lazy_config one = {0};
-    uint32_t n_ways = 0, to = STATE_DEAD;
+    mica_lazy_begin(l);
     for (uint32_t i = 0; i < s.n; i++) {
-        lazy_config c = s.configs[i];
-        const program_node *n = &p->nodes[c.node];
-        if (!byte_set_has(&p->sets[n->a], class)) continue;
-        if (++n_ways == 1) {
-            one = (lazy_config){n->b, c.stack};
-            continue;
-        }
-        if (n_ways == 2) {
-            mica_lazy_begin(l);
-            mica_lazy_visit(l, one.node, one.stack);
-        }
-        mica_lazy_visit(l, n->b, c.stack);
+        const program_node *n = &p->nodes[s.configs[i].node];
+        if (byte_set_has(&p->sets[n->a], class)) mica_lazy_visit(l, n->b, s.configs[i].stack);
     }
-    if (n_ways) to = n_ways == 1 ? close_one(l, one) : mica_lazy_finish(l);
+    uint32_t to = mica_lazy_finish(l);
     if (!l->status) lazy_row(l, state)[class] = to;
     return to;
 }

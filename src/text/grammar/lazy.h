@@ -76,8 +76,12 @@ enum { LAZY_CHUNK = 128, LAZY_CONFIG_BLOCK = 2048 };
 typedef struct lazy_chunk {
     lazy_state states[LAZY_CHUNK];
     uint8_t flags[LAZY_CHUNK];
-    uint32_t next[]; /* [state * n_classes + class] */
+    uint32_t next[]; /* [state * n_classes + class]; is_computed() or not */
 } lazy_chunk;
+/* In a row: only the configuration of that index takes the class, and where it leads is not known.
+ */
+#define ROW_ONE_WAY UINT32_C(0x80000000)
+static inline bool lazy_is_computed(uint32_t to) { return (int32_t)to > 0; }
 typedef struct lazy_configs {
     struct lazy_configs *older;
     lazy_config items[];
@@ -147,7 +151,7 @@ static inline uint32_t *lazy_row(const lazy *l, uint32_t state) {
 static inline uint32_t lazy_step(lazy *l, uint32_t state, uint8_t byte) {
     uint32_t class = l->program->class_of[byte];
     uint32_t to = lazy_row(l, state)[class];
-    return to ? to : mica_lazy_compute(l, state, class);
+    return lazy_is_computed(to) ? to : mica_lazy_compute(l, state, class);
 }
 
 #endif

@@ -59,6 +59,20 @@ static mica_status init_machine(grammar_machine *m, const int32_t *end_ids, mica
     return st;
 }
 
+/* The masks at the beginning of patterns and of other names are the costly ones: they are made
+ * along with the machine, so that no token waits for them. */
+static mica_status prepare(grammar_machine *m, mica_error *err) {
+    const program *p = &m->grammar->program;
+    for (uint32_t i = 0; i < p->n_table_starts; i++) {
+        uint32_t state = mica_lazy_above_hole(&m->lazy, p->table_starts[i]);
+        const token_mask *t;
+        mica_status st = mica_lazy_check(&m->lazy, err);
+        if (!st && lazy_at(&m->lazy, state)->n) st = mica_machine_mask(m, state, &t, err);
+        if (st) return st;
+    }
+    return MICA_OK;
+}
+
 mica_status mica_grammar_machine_new(grammar_machine **out, const grammar *g,
                                      const grammar_vocab *vocab, const int32_t *end_ids,
                                      size_t n_end_ids, mica_error *err) {
@@ -70,7 +84,9 @@ mica_status mica_grammar_machine_new(grammar_machine **out, const grammar *g,
     m->vocab = vocab;
     m->n_end_ids = n_end_ids;
     m->budget_bytes = BUDGET_BYTES;
-    if ((st = init_machine(m, end_ids, err))) {
+    st = init_machine(m, end_ids, err);
+    if (!st && vocab) st = prepare(m, err);
+    if (st) {
         mica_grammar_machine_free(m);
         return st;
     }

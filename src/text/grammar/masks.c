@@ -89,7 +89,7 @@ static bool add_root(grammar_machine *m, uint32_t node) {
 static uint32_t widen(grammar_machine *m, const token_trie *t, uint32_t i, uint32_t state) {
     if (!(*lazy_flags(&m->lazy, state) & STATE_WIDENED)) mica_lazy_widen(&m->lazy, state);
     const lazy_state *s = lazy_at(&m->lazy, state);
-    return s->wide && t->height[i] <= s->wide_near ? s->wide : state;
+    return s->wide && t->ranges[i].height <= s->wide_near ? s->wide : state;
 }
 
 /* Goes down to the children of a node that is reached in `state`. */
@@ -107,7 +107,7 @@ static uint32_t next_child(grammar_machine *m, const token_trie *t, trie_level *
     while (level->at < level->end) {
         uint32_t i = level->at++, class = class_of[t->nodes[i].byte];
         *to = level->row[class];
-        if (!*to) *to = mica_lazy_compute(&m->lazy, level->state, class);
+        if (!lazy_is_computed(*to)) *to = mica_lazy_compute(&m->lazy, level->state, class);
         if (*to != STATE_DEAD) return i;
     }
     return 0;
@@ -119,15 +119,14 @@ static bool take_node(grammar_machine *m, const token_trie *t, uint32_t i, uint3
                       bool *is_whole) {
     const trie_node *n = &t->nodes[i];
     *is_whole = !n->n_children;
-    uint32_t end = trie_own_end(t, i);
     if (n->n_children) {
         if (*lazy_flags(&m->lazy, *to) & STATE_OPEN && !add_root(m, i)) return false;
         *to = widen(m, t, i, *to);
-        *is_whole =
-            n->flags & TRIE_IS_PLAIN && t->end[i] > t->first[i] + 1 && is_known_text(m, *to);
-        if (*is_whole) end = t->end[i];
+        *is_whole = n->flags & TRIE_IS_PLAIN && is_known_text(m, *to);
     }
-    return end == t->first[i] || add_ids(m, t->ids + t->first[i], end - t->first[i]);
+    if (!*is_whole && !(n->flags & TRIE_HAS_IDS)) return true;
+    const trie_range *r = &t->ranges[i];
+    return add_ids(m, t->ids + r->first, (*is_whole ? r->end : r->own_end) - r->first);
 }
 
 /* Collects the tokens from the children `level` on that fit whatever is below the hole, and the
@@ -180,7 +179,9 @@ static void walk_below(grammar_machine *m, const token_trie *t, uint32_t root, u
             level--;
             continue;
         }
-        set_ids(mask, t->ids + t->first[i], trie_own_end(t, i) - t->first[i]);
+        const trie_range *r = &t->ranges[i];
+        if (t->nodes[i].flags & TRIE_HAS_IDS)
+            set_ids(mask, t->ids + r->first, r->own_end - r->first);
         if (t->nodes[i].n_children) level = enter(m, level + 1, &t->nodes[i], to);
     }
 }

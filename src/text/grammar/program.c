@@ -270,6 +270,8 @@ static uint32_t emit_table(emitter *e, const byte_table *t, uint32_t next) {
         if (!e->status) e->p->nodes[heads[s]].a = at;
     }
     uint32_t start = heads[1];
+    if (e->p->n_table_starts < PROGRAM_MAX_TABLE_STARTS)
+        e->p->table_starts[e->p->n_table_starts++] = start;
     mica_free(heads);
     return start;
 }

@@ -40,6 +40,8 @@ typedef struct program_members {
 /* In the count of a members frame: an item of the rest was there. */
 #define MEMBERS_REST_BIT (UINT64_C(1) << 63)
 
+enum { PROGRAM_MAX_TABLE_STARTS = 16 };
+
 typedef struct program {
     program_node *nodes;
     uint32_t n_nodes, nodes_capacity;
@@ -55,6 +57,8 @@ typedef struct program {
      */
     uint32_t space_start, n_space_nodes;
     uint32_t space_nodes[4];
+    /* Where patterns and other tables begin, of the first few of them. */
+    uint32_t n_table_starts, table_starts[PROGRAM_MAX_TABLE_STARTS];
     uint32_t n_classes;
     uint8_t class_of[256];
     uint8_t byte_of[256]; /* of each class, one byte */

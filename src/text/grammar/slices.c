@@ -94,7 +94,7 @@ static bool follow_pair(cover_search *c, uint32_t pair, edge_count *count) {
     for (uint32_t i = 0; i < m->n_edges[place]; i++) {
         plain_edge edge = m->edges[place][i];
         uint32_t to = lazy_row(&m->lazy, state)[edge.class];
-        if (!to) to = mica_lazy_compute(&m->lazy, state, edge.class);
+        if (!lazy_is_computed(to)) to = mica_lazy_compute(&m->lazy, state, edge.class);
         bool is_dead = !lazy_at(&m->lazy, to)->n;
         *(is_dead ? &count->has_dead : &count->has_alive) = true;
         if (count->has_dead && count->has_alive) return false;
@@ -194,7 +194,7 @@ static bool follow_other(grammar_machine *m, uint32_t state, uint32_t place, uin
         plain_edge edge = m->edges[place][i];
         if (!place && !edge.to) continue; /* ASCII */
         uint32_t next = lazy_row(&m->lazy, state)[edge.class];
-        if (!next) next = mica_lazy_compute(&m->lazy, state, edge.class);
+        if (!lazy_is_computed(next)) next = mica_lazy_compute(&m->lazy, state, edge.class);
         if (!lazy_at(&m->lazy, next)->n) next = STATE_DEAD;
         if (next != STATE_DEAD && edge.to) {
             if (!follow_other(m, next, edge.to, to)) return false;
@@ -351,7 +351,7 @@ static bool try_first(const loop_slice *s, uint64_t *mask) {
                         : s->is_out[CHARS_OTHER] || s->other_from_state == s->target)
             continue;
         bool is_dead = c >= N_ASCII || s->from_state[c] == STATE_DEAD;
-        for (uint32_t k = t->first[i]; k < t->end[i]; k++) {
+        for (uint32_t k = t->ranges[i].first; k < t->ranges[i].end; k++) {
             int32_t id = t->ids[k];
             uint64_t bit = UINT64_C(1) << (id & 63);
             mask[id >> 6] &= ~bit;

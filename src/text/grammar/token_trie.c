@@ -70,9 +70,7 @@ static void sort_ids(const grammar_vocab *v, int32_t *ids, int32_t *scratch, siz
 
 static void trie_deinit(token_trie *t) {
     mica_free(t->nodes);
-    mica_free(t->first);
-    mica_free(t->end);
-    mica_free(t->height);
+    mica_free(t->ranges);
     mica_free(t->ids);
 }
 
@@ -129,11 +127,13 @@ static void add_children(token_trie *t, const grammar_vocab *v, uint32_t i, size
     unsigned last = 0;
     parent->children = t->n_nodes;
     parent->flags = TRIE_IS_PLAIN;
-    for (uint32_t k = t->first[i]; k < t->end[i]; k++) {
+    t->ranges[i].own_end = t->ranges[i].first;
+    for (uint32_t k = t->ranges[i].first; k < t->ranges[i].end; k++) {
         size_t n;
         const char *s = vocab_bytes(v, t->ids[k], &n);
         if (n == depth) {
             parent->flags |= TRIE_HAS_IDS;
+            t->ranges[i].own_end = k + 1;
             continue;
         }
         unsigned char c = (unsigned char)s[depth];
@@ -141,11 +141,11 @@ static void add_children(token_trie *t, const grammar_vocab *v, uint32_t i, size
             parent->flags &= (uint8_t)~TRIE_IS_PLAIN;
         if (c + 1u != last) {
             t->nodes[t->n_nodes] = (trie_node){.byte = c};
-            t->first[t->n_nodes++] = k;
+            t->ranges[t->n_nodes++].first = k;
             parent->n_children++;
         }
         last = c + 1u;
-        t->end[t->n_nodes - 1] = k + 1;
+        t->ranges[t->n_nodes - 1].end = k + 1;
     }
 }
 
@@ -156,12 +156,10 @@ static mica_status trie_init(token_trie *t, const grammar_vocab *v, int32_t *ids
     t->n_ids = (uint32_t)n;
     size_t n_nodes = count_trie_nodes(v, ids, n);
     t->nodes = mica_calloc(n_nodes, sizeof(*t->nodes));
-    t->first = mica_calloc(n_nodes, sizeof(*t->first));
-    t->end = mica_calloc(n_nodes, sizeof(*t->end));
-    t->height = mica_calloc(n_nodes, 1);
-    if (!t->nodes || !t->first || !t->end || !t->height) return fail_memory(err);
+    t->ranges = mica_calloc(n_nodes, sizeof(*t->ranges));
+    if (!t->nodes || !t->ranges) return fail_memory(err);
     t->n_nodes = 1;
-    t->end[0] = t->n_ids;
+    t->ranges[0].end = t->n_ids;
     uint32_t i = 0;
     for (size_t depth = 0; i < t->n_nodes; depth++) {
         for (uint32_t level_end = t->n_nodes; i < level_end; i++) {
@@ -170,8 +168,8 @@ static mica_status trie_init(token_trie *t, const grammar_vocab *v, int32_t *ids
     }
     while (i-- > 0) {
         for (uint32_t k = 0; k < t->nodes[i].n_children; k++) {
-            uint8_t h = t->height[t->nodes[i].children + k];
-            if (h >= t->height[i]) t->height[i] = (uint8_t)(h + 1);
+            uint32_t h = t->ranges[t->nodes[i].children + k].height + 1;
+            if (h > t->ranges[i].height) t->ranges[i].height = h;
         }
     }
     return MICA_OK;

@@ -35,20 +35,19 @@ typedef struct trie_node {
     uint8_t flags;
 } trie_node;
 
+/* The ids at and below a node, which are neighbours in `ids`; its own ones come first. */
+typedef struct trie_range {
+    uint32_t first, own_end, end;
+    uint32_t height; /* how many bytes the longest token goes on below the node */
+} trie_range;
+
 typedef struct token_trie {
-    trie_node *nodes; /* node 0 is the root */
-    /* Of the ids at and below a node, which are neighbours in `ids`; its own ones come first. */
-    uint32_t *first, *end;
-    uint8_t *height; /* how many bytes the longest token goes on below a node */
+    trie_node *nodes;   /* node 0 is the root */
+    trie_range *ranges; /* of each node; apart, since walks mostly read nodes */
     uint32_t n_nodes;
     int32_t *ids; /* sorted by bytes */
     uint32_t n_ids;
 } token_trie;
-
-/* Where the ids of a node itself end. */
-static inline uint32_t trie_own_end(const token_trie *t, uint32_t node) {
-    return t->nodes[node].n_children ? t->first[t->nodes[node].children] : t->end[node];
-}
 
 /* What is allowed in a hollow state: the slice `base` or `dense` (or neither), and `ids`, whatever
  * is below the hole. The tokens below the nodes `roots` of the trie end behind the hole: they are
