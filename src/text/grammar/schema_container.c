@@ -27,6 +27,10 @@ static mica_status item_place(schema_compiler *c, const schema_list *flat, size_
             prefix = items;
             items = mica_json_find(s, "additionalItems");
         }
+        if (prefix && prefix->kind != JSON_KIND_ARRAY) { /* for all items, as llama-server has it */
+            if (!mica_schema_push(c, &list, prefix)) return fail_memory(c);
+            prefix = NULL;
+        }
         const json_value *v = prefix && i < prefix->n ? prefix->items[i] : items;
         if (v && !mica_schema_push(c, &list, v)) return fail_memory(c);
     }
@@ -39,7 +43,7 @@ static size_t count_prefix(const schema_list *flat) {
         const json_value *prefix = mica_json_find(flat->items[k], "prefixItems");
         const json_value *items = mica_json_find(flat->items[k], "items");
         if (items && items->kind == JSON_KIND_ARRAY) prefix = items;
-        if (prefix && prefix->n > n) n = prefix->n;
+        if (prefix && prefix->kind == JSON_KIND_ARRAY && prefix->n > n) n = prefix->n;
     }
     return n;
 }

@@ -49,7 +49,7 @@ static const struct {
     {"required", KEYWORD_CONSTRAINT, VALUE_STRINGS},
     {"additionalProperties", KEYWORD_CONSTRAINT, VALUE_SCHEMA},
     {"items", KEYWORD_CONSTRAINT, VALUE_ITEMS},
-    {"prefixItems", KEYWORD_CONSTRAINT, VALUE_SCHEMAS},
+    {"prefixItems", KEYWORD_CONSTRAINT, VALUE_ITEMS},
     {"additionalItems", KEYWORD_CONSTRAINT, VALUE_SCHEMA},
     {"minItems", KEYWORD_CONSTRAINT, VALUE_COUNT},
     {"maxItems", KEYWORD_CONSTRAINT, VALUE_COUNT},

@@ -102,7 +102,10 @@ static mica_status pattern_of(schema_compiler *c, const json_value *v, bool is_f
         }
         n = strlen(text);
     }
-    return mica_pattern_expr(out, c->b, text, n, &options, c->err);
+    mica_status st = mica_pattern_expr(out, c->b, text, n, &options, c->err);
+    if (st != MICA_E_UNSUPPORTED || !c->options.ignores_unknown) return st;
+    *out = NULL;
+    return MICA_OK;
 }
 
 /* *out: what all patterns and formats allow; NULL: there are none. */

@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
 """The JSON Schema Test Suite (draft 2020-12) against the schema compiler.
 
-Usage: test_schema_suite.py PROBE [FOLDER]. FOLDER is the suite's tests/draft2020-12; without it the
-suite is taken from the source package of jsonschema in $MICA_SCHEMA_SUITE, else the test skips
-itself (exit 77). A schema that is refused must be refused for a keyword that is on the list below;
+Usage: test_schema_suite.py PROBE [FOLDER | --fetch FOLDER]. FOLDER is the suite's tests/draft2020-12,
+or $MICA_SCHEMA_SUITE; with --fetch pip downloads the source package of jsonschema, which holds the
+suite, into FOLDER. Without the suite the test skips itself (exit 77). A schema that is refused must be refused for a keyword that is on the list below;
 every instance of an accepted schema gets the suite's verdict, but for the cases named in KNOWN.
 """
 
 import json
 import os
+import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 from probe import Probe
+
+PACKAGE = "jsonschema==4.26.0"
 
 # Valid instances that are never generated, since an equal value is spelled in another way: integers
 # without fraction, values of enum and const as they are written in the schema.
@@ -93,8 +97,30 @@ def check_format(probe, name, group, counts):
     return n_wrong
 
 
+def fetch(folder):
+    """The suite from the source package."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not list(folder.glob("jsonschema-*.tar.gz")):
+        subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
+                        "--no-binary", ":all:", "--dest", folder, PACKAGE],
+                       timeout=300)
+    for path in folder.glob("jsonschema-*.tar.gz"):
+        with tarfile.open(path) as archive:
+            for member in archive:
+                inside = member.name.partition("/json/tests/draft2020-12/")[2]
+                if not inside.endswith(".json"):
+                    continue
+                target = folder / "draft2020-12" / inside
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(archive.extractfile(member).read())
+    return folder / "draft2020-12"
+
+
 def main():
-    folder = Path(sys.argv[2] if len(sys.argv) > 2 else os.environ.get("MICA_SCHEMA_SUITE", ""))
+    if sys.argv[2:3] == ["--fetch"]:
+        folder = fetch(Path(sys.argv[3]))
+    else:
+        folder = Path(sys.argv[2] if len(sys.argv) > 2 else os.environ.get("MICA_SCHEMA_SUITE", ""))
     if not (folder / "type.json").exists():
         print("the JSON Schema Test Suite is not there")
         return 77
