@@ -70,6 +70,26 @@ static const json_value *find_child(const json_value *v, const char *key, size_t
     return index < v->n ? v->items[index] : NULL;
 }
 
+/* The schema in `v` that has the anchor; NULL: none. Other documents inside (with "$id") have
+ * anchors of their own. */
+static const json_value *find_anchor(const json_value *v, const char *name, int depth) {
+    const json_value *found = NULL;
+    if (depth > SCHEMA_MAX_DEPTH) return NULL;
+    if (v->kind == JSON_KIND_OBJECT) {
+        if (depth && mica_json_find(v, "$id")) return NULL;
+        if (strcmp(mica_json_string(mica_json_find(v, "$anchor"), ""), name) == 0) return v;
+        for (size_t i = 0; i < v->n && !found; i++) {
+            bool is_data =
+                strcmp(v->members[i].key, "enum") == 0 || strcmp(v->members[i].key, "const") == 0;
+            if (!is_data) found = find_anchor(v->members[i].value, name, depth + 1);
+        }
+    }
+    for (size_t i = 0; v->kind == JSON_KIND_ARRAY && i < v->n && !found; i++) {
+        found = find_anchor(v->items[i], name, depth + 1);
+    }
+    return found;
+}
+
 static mica_status find_reference(schema_compiler *c, const char *ref, const json_value **out) {
     const json_value *v = c->root;
     const char *id = mica_json_string(mica_json_find(c->root, "$id"), NULL);
@@ -79,7 +99,8 @@ static mica_status find_reference(schema_compiler *c, const char *ref, const jso
     if (*local == '#' && (local[1] == '/' || !local[1])) local++;
     char *path = mica_arena_strndup(&c->b->arena, local, strlen(local)), *next = path;
     if (!path) return fail_memory(c);
-    if (*path && *path != '/') v = NULL;
+    if (*path && *path != '/')
+        v = local[0] == '#' && local[1] ? find_anchor(c->root, local + 1, 0) : NULL;
     for (next = *path == '/' ? path + 1 : NULL; v && next;) {
         size_t n;
         char *step = next;

@@ -66,6 +66,10 @@ mica_status mica_schema_object(schema_compiler *c, const schema_list *flat, cons
 mica_status mica_schema_other_string(schema_compiler *c, const schema_names *names,
                                      const expr **out);
 
+/* The strings with quotes in which the pattern is found, and the others. */
+mica_status mica_schema_pattern_names(schema_compiler *c, const char *pattern, size_t n,
+                                      const expr **with, const expr **without);
+
 /* What flat schemas allow together: values of enum and const, else type by type. */
 mica_status mica_schema_types(schema_compiler *c, const schema_list *flat, const expr **out);
 /* A compiler for the same document; deinit frees only what it made itself. */

@@ -279,16 +279,131 @@ static mica_status unordered_members(schema_compiler *c, const object_parts *o, 
     return mica_schema_check(c, *out);
 }
 
+/* ---- maps: objects whose names are not listed ---- */
+
+typedef struct map_rules {
+    const json_value *owner; /* the schema that has patternProperties; NULL: none has */
+    const json_member *pattern;
+    schema_list names; /* of propertyNames */
+    int64_t min, max;
+    bool has_any;
+} map_rules;
+
+static mica_status find_map_rules(schema_compiler *c, const schema_list *flat, map_rules *r) {
+    *r = (map_rules){.max = EXPR_UNBOUNDED};
+    for (size_t i = 0; i < flat->n; i++) {
+        const json_value *s = flat->items[i], *v;
+        int64_t min = mica_json_i64(mica_json_find(s, "minProperties"), 0);
+        int64_t max = mica_json_i64(mica_json_find(s, "maxProperties"), EXPR_UNBOUNDED);
+        if (min > r->min) r->min = min;
+        if (max < r->max) r->max = max;
+        if ((v = mica_json_find(s, "propertyNames")) && !mica_schema_push(c, &r->names, v))
+            return fail_memory(c);
+        if (!(v = mica_json_find(s, "patternProperties")) || !v->n) continue;
+        if (r->pattern || v->n > 1)
+            return mica_fail(c->err, MICA_E_UNSUPPORTED,
+                             "schema: more than one pattern in \"patternProperties\" of one object "
+                             "is not supported");
+        r->owner = s;
+        r->pattern = &v->members[0];
+    }
+    r->has_any = r->min || r->max != EXPR_UNBOUNDED || r->names.n || r->pattern;
+    return MICA_OK;
+}
+
+/* Whether what the rules say can be kept; says nothing where it holds anyway. */
+static mica_status check_map_rules(schema_compiler *c, const object_parts *o, map_rules *r) {
+    int64_t n_required = 0;
+    for (size_t i = 0; i < o->names.n; i++) {
+        n_required += o->is_required[i];
+    }
+    if (r->min <= n_required) r->min = 0;
+    if (o->rest == c->b->never && r->max >= (int64_t)o->names.n && !r->pattern)
+        r->max = EXPR_UNBOUNDED;
+    r->has_any = r->min || r->max != EXPR_UNBOUNDED || r->names.n || r->pattern;
+    const char *name = r->pattern   ? "patternProperties"
+                       : r->names.n ? "propertyNames"
+                       : r->min     ? "minProperties"
+                                    : "maxProperties";
+    if (r->has_any && o->names.n)
+        return mica_fail(c->err, MICA_E_UNSUPPORTED,
+                         "schema: \"%s\" beside named properties is not supported", name);
+    /* A name may come twice, which a reader counts once. */
+    if (r->min > 1)
+        return mica_fail(c->err, MICA_E_UNSUPPORTED,
+                         "schema: \"minProperties\" above 1 is not supported");
+    if (r->pattern && r->names.n)
+        return mica_fail(c->err, MICA_E_UNSUPPORTED,
+                         "schema: \"patternProperties\" beside \"propertyNames\" is not supported");
+    return MICA_OK;
+}
+
+/* Members whose names match the pattern, and others. */
+static mica_status pattern_members(schema_compiler *c, const schema_list *flat, const map_rules *r,
+                                   const expr *other, const expr **out) {
+    schema_list list = {0};
+    const expr *colon = mica_schema_token(c, ":"), *name, *without, *value;
+    for (size_t i = 0; i < flat->n; i++) {
+        const json_value *s = flat->items[i];
+        const json_value *v =
+            s == r->owner ? r->pattern->value : mica_json_find(s, "additionalProperties");
+        if (v && !mica_schema_push(c, &list, v)) return fail_memory(c);
+    }
+    mica_status st =
+        mica_schema_pattern_names(c, r->pattern->key, r->pattern->n_key, &name, &without);
+    if (!st) st = mica_schema_place(c, &list, &value);
+    if (st) return st;
+    const expr *matching = mica_expr_seq3(c->b, name, colon, value);
+    *out = matching;
+    if (other != c->b->never)
+        *out = mica_expr_alt2(c->b, matching, mica_expr_seq3(c->b, without, colon, other));
+    return mica_schema_check(c, *out);
+}
+
+static mica_status map_members(schema_compiler *c, const schema_list *flat, const object_parts *o,
+                               const map_rules *r, const expr **out) {
+    grammar_build *b = c->b;
+    const expr *one = NULL, *name, *value;
+    mica_status st = value_place(c, flat, NULL, 0, &value);
+    if (!st && r->pattern) {
+        st = pattern_members(c, flat, r, value, &one);
+    } else if (!st) {
+        static json_value word = {.kind = JSON_KIND_STRING, .n = 6, .string = "string"};
+        static json_member member = {.key = "type", .n_key = 4, .value = &word};
+        static const json_value string = {.kind = JSON_KIND_OBJECT, .n = 1, .members = &member};
+        schema_list names = r->names;
+        if (!mica_schema_push(c, &names, &string)) return fail_memory(c);
+        st = mica_schema_place(c, &names, &name);
+        one = st ? NULL : mica_expr_seq3(b, name, mica_schema_token(c, ":"), value);
+    }
+    if (st) return st;
+    if (r->min > r->max) {
+        *out = b->never;
+        return MICA_OK;
+    }
+    uint32_t max = (uint32_t)r->max;
+    const expr *more = mica_expr_repeat(b, mica_expr_seq2(b, o->separator, one), 0, minus(max, 1));
+    const expr *some = max ? mica_expr_seq3(b, one, more, o->close) : b->never;
+    *out = r->min ? some : mica_expr_alt2(b, some, mica_expr_text(b, "}"));
+    return mica_schema_check(c, *out);
+}
+
 mica_status mica_schema_object(schema_compiler *c, const schema_list *flat, const expr **out) {
     object_parts o = {0};
+    map_rules rules;
     mica_status st = collect_names(c, flat, &o);
     if (st || (st = make_members(c, flat, &o))) return st;
+    if ((st = find_map_rules(c, flat, &rules))) return st;
+    if (rules.has_any && (st = check_map_rules(c, &o, &rules))) return st;
     o.separator = mica_schema_token(c, ",");
     o.close = mica_expr_seq2(c->b, c->space, mica_expr_text(c->b, "}"));
     if (!o.separator || !o.close) return mica_schema_check(c, NULL);
     const expr *members = NULL;
-    st = c->options.any_order ? unordered_members(c, &o, &members)
-                              : ordered_members(c, &o, &members);
+    if (rules.has_any)
+        st = map_members(c, flat, &o, &rules, &members);
+    else
+        st = c->options.any_order ? unordered_members(c, &o, &members)
+                                  : ordered_members(c, &o, &members);
     if (st) return st;
     const expr *open = mica_expr_seq2(c->b, mica_expr_text(c->b, "{"), c->space);
     *out = mica_expr_seq2(c->b, open, members);

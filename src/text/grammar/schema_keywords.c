@@ -23,6 +23,7 @@ static const struct {
 } keywords[] = {
     {"$schema", KEYWORD_ANNOTATION, VALUE_ANY},
     {"$id", KEYWORD_ANNOTATION, VALUE_ANY},
+    {"$anchor", KEYWORD_ANNOTATION, VALUE_STRING},
     {"$comment", KEYWORD_ANNOTATION, VALUE_ANY},
     {"$defs", KEYWORD_ANNOTATION, VALUE_MAP},
     {"definitions", KEYWORD_ANNOTATION, VALUE_MAP},
@@ -48,6 +49,10 @@ static const struct {
     {"properties", KEYWORD_CONSTRAINT, VALUE_MAP},
     {"required", KEYWORD_CONSTRAINT, VALUE_STRINGS},
     {"additionalProperties", KEYWORD_CONSTRAINT, VALUE_SCHEMA},
+    {"patternProperties", KEYWORD_CONSTRAINT, VALUE_MAP},
+    {"propertyNames", KEYWORD_CONSTRAINT, VALUE_SCHEMA},
+    {"minProperties", KEYWORD_CONSTRAINT, VALUE_COUNT},
+    {"maxProperties", KEYWORD_CONSTRAINT, VALUE_COUNT},
     {"items", KEYWORD_CONSTRAINT, VALUE_ITEMS},
     {"prefixItems", KEYWORD_CONSTRAINT, VALUE_ITEMS},
     {"additionalItems", KEYWORD_CONSTRAINT, VALUE_SCHEMA},
@@ -133,7 +138,6 @@ static bool is_harmless(const char *name, const json_value *v) {
     if (strncmp(name, "x-", 2) == 0) return true;
     if (strcmp(name, "uniqueItems") == 0 || strcmp(name, "nullable") == 0)
         return v->kind == JSON_KIND_BOOL && !v->boolean;
-    if (strcmp(name, "minProperties") == 0) return mica_json_i64(v, 1) == 0;
     if (strcmp(name, "unevaluatedProperties") == 0 || strcmp(name, "unevaluatedItems") == 0)
         return v->kind == JSON_KIND_BOOL && v->boolean;
     return false;

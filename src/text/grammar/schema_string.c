@@ -178,3 +178,17 @@ mica_status mica_schema_other_string(schema_compiler *c, const schema_names *nam
     *out = quoted(c->b, *out);
     return mica_schema_check(c, *out);
 }
+
+mica_status mica_schema_pattern_names(schema_compiler *c, const char *pattern, size_t n,
+                                      const expr **with, const expr **without) {
+    const pattern_options options = {.is_search = true, .is_json = true, .what = "pattern"};
+    const expr *found, *others;
+    const expr *any = mica_expr_repeat(c->b, shortest_char(c), 0, EXPR_UNBOUNDED);
+    mica_status st = mica_pattern_expr(&found, c->b, pattern, n, &options, c->err);
+    if (!st && !any) st = mica_schema_check(c, NULL);
+    if (!st) st = mica_expr_product(&others, c->b, PRODUCT_WITHOUT, any, found, c->err);
+    if (st) return st;
+    *with = quoted(c->b, found);
+    *without = quoted(c->b, others);
+    return mica_schema_check(c, *with && *without ? *with : NULL);
+}

@@ -478,12 +478,25 @@ static mica_status append_token(text_buffer *out, const tokenizer *t, decoder_sc
     return is_usable(text, n) ? mica_text_buffer_append(out, text, n, err) : MICA_OK;
 }
 
+/* Why the text of a token may depend on its neighbours; NULL: it does not. What is only done to the
+ * first token of a text does not matter, since an answer follows a prompt. */
+static const char *find_decoder_fault(const decoder *d) {
+    if (d->joins_with_space) return "they are words that are joined with spaces";
+    for (const decoder_step *s = d->steps; s; s = s->next) {
+        if (s->kind == DECODE_WORDPIECE) return "a space stands before each that does not continue";
+        if (s->kind == DECODE_SUFFIX) return "the last one of a text is decoded in another way";
+        if (s->kind == DECODE_CTC) return "repeated ones count once";
+    }
+    return d->needs_last ? "the last one of a text is decoded in another way" : NULL;
+}
+
 mica_status mica_grammar_vocab_new(grammar_vocab **out, const tokenizer *t, mica_error *err) {
-    if (t->decoder.joins_with_space) {
+    const char *fault = find_decoder_fault(&t->decoder);
+    if (fault) {
         return mica_fail(err, MICA_E_UNSUPPORTED,
                          "%s: constrained output needs a tokenizer whose tokens are pieces of "
-                         "text, not words that are joined with spaces",
-                         t->name);
+                         "text as they are; here %s",
+                         t->name, fault);
     }
     grammar_vocab *v = NULL;
     mica_status st = new_vocab(&v, t->n_tokens, err);

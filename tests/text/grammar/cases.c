@@ -1,6 +1,7 @@
 /* cases.c: grammars by hand: what GBNF and patterns mean, where errors point, that masks, rollback
  * and forks agree with bytes, and that every failing allocation is a clean error.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +63,23 @@ static const struct {
      "-6\t10\t-0\t1.0"},
     {SCHEMA, "{\"type\":\"array\",\"prefixItems\":[{\"const\":1}],\"items\":false}", "[]\t[1]",
      "[2]\t[1,1]"},
+    {SCHEMA, "{\"$ref\":\"#n\",\"$defs\":{\"x\":{\"$anchor\":\"n\",\"type\":\"null\"}}}", "null",
+     "1"},
+    {SCHEMA,
+     "{\"type\":\"object\",\"patternProperties\":{\"^a\":{\"type\":\"null\"}},"
+     "\"additionalProperties\":{\"const\":1}}",
+     "{}\t{\"ab\":null}\t{\"b\":1,\"a\":null}", "{\"ab\":1}\t{\"b\":null}"},
+    {SCHEMA,
+     "{\"type\":\"object\",\"propertyNames\":{\"maxLength\":1},\"minProperties\":1,"
+     "\"maxProperties\":2,\"additionalProperties\":{\"type\":\"null\"}}",
+     "{\"a\":null}\t{\"a\":null,\"b\":null}",
+     "{}\t{\"ab\":null}\t{\"a\":null,\"b\":null,\"c\":null}"},
+    {SCHEMA,
+     "{\"anyOf\":[{\"type\":\"object\",\"properties\":{\"k\":{\"const\":\"a\"},\"v\":{\"type\":"
+     "\"null\"}},\"required\":[\"k\",\"v\"]},{\"type\":\"object\",\"properties\":{\"k\":{\"const\":"
+     "\"ab\"},\"w\":{}},\"required\":[\"k\",\"w\"]}]}",
+     "{\"k\":\"a\",\"v\":null}\t{\"k\": \"ab\", \"w\": 1}",
+     "{\"k\":\"ab\",\"v\":null}\t{\"k\":\"a\",\"w\":1}"},
 };
 
 static void texts_are_judged(void **state) {
@@ -110,6 +128,13 @@ static const struct {
     {REGEX, "\\p{Greek}", MICA_E_UNSUPPORTED, 0, "Greek"},
     {REGEX, "[]", MICA_E_INVALID, MICA_NO_OFFSET, "cannot be satisfied"},
     {SCHEMA, "{\"not\":{}}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET, "\"not\""},
+    {SCHEMA, "{\"if\":{}}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET, "\"if\""},
+    {SCHEMA, "{\"uniqueItems\":true}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET, "\"uniqueItems\""},
+    {SCHEMA, "{\"contains\":{}}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET, "\"contains\""},
+    {SCHEMA, "{\"dependentRequired\":{}}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET, "dependentRequired"},
+    {SCHEMA, "{\"minProperties\":2}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET, "minProperties"},
+    {SCHEMA, "{\"properties\":{\"a\":{}},\"maxProperties\":1}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET,
+     "maxProperties"},
     {SCHEMA, "{\"type\":\"float\"}", MICA_E_INVALID, MICA_NO_OFFSET, "float"},
     {SCHEMA, "{\"minLength\":-1}", MICA_E_INVALID, MICA_NO_OFFSET, "minLength"},
     {SCHEMA, "{\"$ref\":\"#/$defs/x\"}", MICA_E_INVALID, MICA_NO_OFFSET, "#/$defs/x"},
@@ -266,6 +291,42 @@ static void calls_are_made_of_pieces(void **state) {
     mica_arena_deinit(&arena);
 }
 
+/* ---- tokenizers ---- */
+
+static mica_status try_decoder(const char *decoder, mica_error *err) {
+    char json[1024];
+    tokenizer *t;
+    grammar_vocab *v = NULL;
+    int n = snprintf(
+        json, sizeof(json),
+        "{\"added_tokens\":[],\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"a\":0,\"b\":1},"
+        "\"unk_token\":\"a\"},\"decoder\":%s}",
+        decoder);
+    if (mica_tokenizer_parse(&t, json, (size_t)n, NULL, 0, "t", err)) fail_msg("%s", err->message);
+    mica_status st = mica_grammar_vocab_new(&v, t, err);
+    mica_grammar_vocab_free(v);
+    mica_tokenizer_free(t);
+    return st;
+}
+
+static void decoders_that_look_around_are_refused(void **state) {
+    (void)state;
+    static const char *const refused[] = {
+        "null",
+        "{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}",
+        "{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"}",
+        "{\"type\":\"CTC\",\"pad_token\":\"<pad>\",\"word_delimiter_token\":\"|\",\"cleanup\":"
+        "true}",
+    };
+    mica_error err;
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        assert_int_equal(try_decoder(refused[i], &err), MICA_E_UNSUPPORTED);
+        if (!strstr(err.message, "constrained output")) fail_msg("%s", err.message);
+    }
+    assert_int_equal(try_decoder("{\"type\":\"ByteLevel\"}", &err), MICA_OK);
+    assert_int_equal(try_decoder("{\"type\":\"Fuse\"}", &err), MICA_OK);
+}
+
 /* ---- memory ---- */
 
 static mica_status run_all(source from, const char *text, const char *instance, mica_error *err) {
@@ -327,8 +388,11 @@ static void allocations_may_fail(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_are_judged),          cmocka_unit_test(errors_say_where),
-        cmocka_unit_test(history_can_be_taken_back), cmocka_unit_test(calls_are_made_of_pieces),
+        cmocka_unit_test(texts_are_judged),
+        cmocka_unit_test(errors_say_where),
+        cmocka_unit_test(history_can_be_taken_back),
+        cmocka_unit_test(calls_are_made_of_pieces),
+        cmocka_unit_test(decoders_that_look_around_are_refused),
         cmocka_unit_test(allocations_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

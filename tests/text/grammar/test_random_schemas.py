@@ -79,6 +79,21 @@ class Maker:
             schema["additionalProperties"] = r.choice([False, False, True, self.schema(depth + 1)])
         return schema
 
+    def map(self, depth):
+        r = self.rng
+        schema = {"type": "object"}
+        if r.random() < 0.4:
+            schema["patternProperties"] = {r.choice(PATTERNS): self.schema(depth + 1)}
+        elif r.random() < 0.4:
+            schema["propertyNames"] = self.string()
+        if r.random() < 0.6:
+            schema["additionalProperties"] = r.choice([False, self.schema(depth + 1)])
+        if r.random() < 0.3:
+            schema["minProperties"] = 1
+        if r.random() < 0.4:
+            schema["maxProperties"] = r.randint(1, 3)
+        return schema
+
     def any_of(self, depth):
         r = self.rng
         schema = {"anyOf": [self.schema(depth + 1) for _ in range(r.randint(1, 3))]}
@@ -89,7 +104,7 @@ class Maker:
 
     def schema(self, depth):
         r = self.rng
-        kind = r.randint(0, 12 if depth < 4 else 6)
+        kind = r.randint(0, 13 if depth < 4 else 6)
         if kind == 0:
             return r.choice([True, {}, {"type": "null"}, {"type": "boolean"}])
         if kind == 1:
@@ -106,6 +121,8 @@ class Maker:
             return self.array(depth)
         if kind in (9, 10):
             return self.object(depth)
+        if kind == 13:
+            return self.map(depth)
         if kind == 11:
             return self.any_of(depth)
         if self.defs and r.random() < 0.7:
@@ -151,7 +168,9 @@ def check(probe, rng, schema, seed, counts):
     if "error" in answer:
         counts[answer["code"]] = counts.get(answer["code"], 0) + 1
         if "cannot be satisfied" in answer["error"] or "left recursion" in answer["error"] \
-                or "leads back" in answer["error"] or "too large" in answer["error"]:
+                or "leads back" in answer["error"] or "too large" in answer["error"] \
+                or "Propert" in answer["error"] and "not supported" in answer["error"] \
+                or "propertyNames" in answer["error"] and "not supported" in answer["error"]:
             return 0
         print(f"refused: {answer['error']}: {text}")
         return 1

@@ -42,7 +42,7 @@ TWO_BRANCHES = {
 }
 # Files for keywords of which none is supported, or that need other documents.
 SKIPPED_FILES = {
-    "anchor", "dynamicRef", "refRemote", "vocabulary", "id", "unknownKeyword", "content",
+    "dynamicRef", "refRemote", "vocabulary", "id", "unknownKeyword", "content",
     "infinite-loop-detection", "format",
 }
 WORDS_OF_REFUSAL = (
