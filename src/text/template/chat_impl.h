@@ -21,6 +21,7 @@ struct chat_template {
     const json_value *special; /* object: bos_token and the like */
     jinja_template *dump;      /* writes a value as JSON text */
     const char *warning;
+    const char *tool_parser; /* "tool_parser_type" of tokenizer_config.json, or NULL */
     bool is_fallback; /* the model has none */
 };
 

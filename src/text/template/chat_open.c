@@ -139,6 +139,7 @@ static mica_status find_in_folder(found *f) {
     mica_status st = parse_optional(f, "tokenizer_config.json", &config);
     if (!st) st = parse_optional(f, "special_tokens_map.json", &map);
     if (!st) st = read_special(f, config, map);
+    f->t->tool_parser = mica_json_string(mica_json_find(config, "tool_parser_type"), NULL);
     if (!st) st = add_file(f, f->path, "chat_template.jinja", "default", 7);
     if (!st) st = add_additional(f);
     if (st || f->n_named) return st;

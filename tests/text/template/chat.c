@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "text/template/chat.h"
+#include "text/template/chat_dialect.h"
 
 static const char special[] = "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}";
 static mica_arena arena;
@@ -356,9 +357,45 @@ static void continued_text_has_its_origin(void **state) {
     mica_chat_template_free(t);
 }
 
+static void speaks(const char *calls, const char *reasoning, bool with_tools, bool warns) {
+    chat_template *t = NULL;
+    toolcall_dialect d = {0};
+    mica_error err = {0};
+    if (mica_chat_template_open(&t, folder, NULL, &err)) fail_msg("%s", err.message);
+    assert_int_equal(mica_chat_dialect_find(&d, t, NULL, with_tools, &err), MICA_OK);
+    assert_string_equal(mica_toolcall_format_name(&d), calls);
+    assert_string_equal(mica_toolcall_reasoning_name(&d), reasoning);
+    assert_int_equal(mica_chat_dialect_warning(t, &d) != NULL, warns);
+    mica_chat_template_free(t);
+}
+
+static void answers_have_a_dialect(void **state) {
+    (void)state;
+    strcpy(folder, "/tmp/mica-chat-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    speaks("none", "none", true, false);
+    put("tokenizer_config.json", "{\"chat_template\": \"{{ tools|tojson if tools }}"
+                                 "{{ messages[0].content }}\"}");
+    speaks("none", "none", true, true);
+    put("tokenizer_config.json", "{\"tool_parser_type\": \"glm47\", \"chat_template\": \"{{ "
+                                 "tools|tojson if tools }}<think><tool_call>\"}");
+    speaks("glm", "think", true, false);
+    put("tokenizer_config.json", "{\"tool_parser_type\": \"of-another-time\", \"chat_template\": "
+                                 "\"{{ tools|tojson if tools }}<think><tool_call>\"}");
+    speaks("hermes", "think", true, false);
+    put("tokenizer_config.json",
+        "{\"chat_template\": [{\"name\": \"default\", \"template\": \"x\"}, {\"name\": "
+        "\"tool_use\", \"template\": \"[TOOL_CALLS]\"}]}");
+    speaks("none", "none", false, false);
+    speaks("mistral", "none", true, false);
+    drop("tokenizer_config.json");
+    assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_have_an_order),
+        cmocka_unit_test(answers_have_a_dialect),
         cmocka_unit_test(capabilities_are_found),
         cmocka_unit_test(messages_take_the_form_of_the_template),
         cmocka_unit_test(arguments_take_the_form_of_the_template),
