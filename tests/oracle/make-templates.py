@@ -5,6 +5,7 @@ rendered with CONTEXT. OURS are the deliberate differences: what mica gives inst
 reason. Needs transformers and jinja2."""
 import json
 import os
+import re
 import sys
 
 from transformers.utils.chat_template_utils import _compile_jinja_template
@@ -195,8 +196,27 @@ CASES["chat"] = [
     "{%- set ns = namespace(is_first=true, found=false) -%}\n{%- for message in messages -%}\n  {%- if message.tool_calls is defined and message.tool_calls -%}\n    {%- for tc in message.tool_calls -%}\n      {%- set fn = tc.function -%}\n      {{- '\\n<tool_call>\\n{\"name\": \"' ~ fn.name ~ '\", \"arguments\": ' }}\n      {{- fn.arguments | tojson }}\n      {{- '}\\n</tool_call>' }}\n    {%- endfor -%}\n  {%- endif -%}\n{%- endfor -%}", "{% for t in tools %}{{ t.function | tojson(indent=4) }}{{ '\\n\\n' }}{% endfor %}", "{%- for message in messages[::-1] %}{%- set index = (messages|length - 1) - loop.index0 %}{{ index }}{{ message.role }}{% endfor %}", "{%- macro render(x, first=true) -%}{%- if x is mapping -%}{%- for k, v in x.items() -%}{{ k }}({{ render(v, false) }}){%- endfor -%}{%- elif x is iterable and x is not string -%}[{%- for i in x -%}{{ render(i) }}{{ ',' if not loop.last }}{%- endfor -%}]{%- else -%}{{ x }}{%- endif -%}{%- endmacro -%}{{ render(tools) }}", "{{ strftime_now is defined }} {{ (strftime_now('%Y')|int) > 2000 }}", "{% set today = strftime_now('%d %b %Y') if strftime_now is defined else '26 Jul 2024' %}{{ today|length }}", "{% if tools is not none and tools %}T{% endif %}{% if documents is defined and documents %}D{% endif %}{% if enable_thinking is defined and enable_thinking is false %}N{% endif %}", "{%- if not tools %}a{%- elif tools | length > 0 %}{%- for tool in tools %}{{- tool.function.parameters.properties | dictsort }}{%- endfor %}{%- endif %}", "{% set ns = namespace(last=-1) %}{% for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}{% endfor %}{{ ns.last }}", "{% for m in messages if m.role != 'system' %}{{ loop.index }}{{ m.role }}{{ loop.nextitem.role if loop.nextitem is defined }} {% endfor %}", "{{ messages | map(attribute='role') | unique | sort | join(',') }}", "{% for m in messages %}{{ m.get('name', m.role) }}{{ m.get('tool_calls')|length if m.get('tool_calls') else 0 }}{% endfor %}", "{% set t2 = tools|selectattr('type', 'equalto', 'function')|list %}{{ t2|length }}{{ t2[0].function['name'] }}", "{{ messages[0].content if messages and messages[0].role == 'system' else 'none' }}", "{% if messages[0]['role'] not in ['user'] %}{{ raise_exception('Conversation roles must alternate') }}{% endif %}",
 ]
 
+CASES["comparison tests"] = [
+    "{{ xs|select('!=', 1)|list }}{{ xs|select('<=', 2)|list }}{{ xs|select('>=', 2)|list }}{{ xs|select('==', 3)|list }}"
+    "{{ xs|select('<', 2)|list }}{{ xs|select('>', 2)|list }}",
+    "{{ xs|reject('!=', 1)|list }}{{ rows|selectattr('age', '<=', 2)|map(attribute='name')|list }}",
+    "{{ 1 is != 2 }}", "{{ '!=' is test }}{{ '<=' is test }}{{ 'nosuch' is test }}{{ 'upper' is filter }}",
+    "{{ 'T' if nope|reverse else 'F' }}{{ 'T' if []|reverse else 'F' }}{{ nope|reverse|list }}",
+]
+
+# Filters and methods of Jinja and Python that no chat template uses and mica does not have.
+ABSENT_FILTERS = ["filesizeformat", "forceescape", "pprint", "random", "striptags", "urlencode", "urlize",
+                  "wordwrap", "xmlattr"]
+ABSENT_METHODS = ["casefold", "encode", "expandtabs", "format_map", "isidentifier", "isnumeric", "isprintable",
+                  "maketrans", "translate"]
+
 # template, context, what mica gives, why
 OURS = [
+    *[("{{ s|%s }}" % name, {"s": "a b"}, None, "filters that no chat template uses are absent")
+      for name in ABSENT_FILTERS],
+    *[("{{ s.%s(s) }}" % name, {"s": "a b"}, None, "methods that no chat template uses are absent")
+      for name in ABSENT_METHODS],
+    ("{{ lipsum() }}", {}, None, "no text of its own"),
     ("{% set l = [1] %}{{ l.append(2) }}{{ l }}", {}, "None[1, 2]", "lists that the template made may be changed"),
     ("{% set l = [3, 1] %}{% set _ = l.sort() %}{% set _ = l.insert(0, 9) %}{{ l }}{{ l.pop() }}{{ l.pop(0) }}{{ l }}", {}, "[9, 1, 3]39[1]", "the same"),
     ("{% set l = [1, 2, 3] %}{% set _ = l.reverse() %}{% set _ = l.remove(2) %}{% set _ = l.extend([7]) %}{{ l }}{% set _ = l.clear() %}{{ l }}", {}, "[3, 1, 7][]", "the same"),
@@ -210,7 +230,6 @@ OURS = [
     ("{% if false %}{% extends 'x' %}{% endif %}", {}, None, "no other files"),
     ("{% if false %}{% import 'x' as y %}{% endif %}", {}, None, "no other files"),
     ("{% autoescape true %}{{ '<' }}{% endautoescape %}", {}, None, "no autoescape"),
-    ("{{ s|urlencode }}", {"s": "a b"}, None, "filters that no chat template uses are absent"),
     ("{% set l = [] %}{% for i in [1] %}{% set _ = l.append(l) %}{% endfor %}{{ l }}", {}, None, "a list in itself is too deep to print"),
 ]
 
@@ -226,6 +245,19 @@ def expected(template, context):
         return {"error": "render", "why": f"{type(error).__name__}: {error}"[:120]}
 
 
+def check_coverage(templates):
+    """Every filter, test, global and method of Jinja and Python stands in some template."""
+    text, environment = "\n".join(templates), _compile_jinja_template("").environment
+    missing = [f for f in environment.filters
+               if not re.search(r"[|(]\s*%s\b|filter %s\b|'%s'" % (f, f, f), text)]
+    missing += [t for t in environment.tests
+                if not re.search(r"is\s+(not\s+)?%s|'%s'" % (re.escape(t), re.escape(t)), text)]
+    missing += [g for g in environment.globals if not re.search(r"\b%s\b" % g, text)]
+    missing += [m for kind in (str, list, dict, tuple) for m in dir(kind)
+                if m[0] != "_" and not re.search(r"\.%s\b" % m, text)]
+    assert not missing, missing
+
+
 def main():
     out = sys.argv[1] if len(sys.argv) > 1 else os.path.join(
         os.path.dirname(__file__), "..", "golden", "templates", "conformance.json")
@@ -238,6 +270,7 @@ def main():
         result = {"text": text} if text is not None else {"error": "any"}
         ours.append({"template": template, "context": context, **result, "why": why})
     groups.append({"name": "deliberate differences", "cases": ours})
+    check_coverage([c["template"] for g in groups for c in g["cases"]])
     os.makedirs(os.path.dirname(out), exist_ok=True)
     with open(out, "w") as f:
         json.dump({"context": CONTEXT, "groups": groups}, f, indent=1, ensure_ascii=True)
