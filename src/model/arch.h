@@ -157,6 +157,7 @@ typedef struct arch_keys {
     const char *hidden_size, *n_layers, *n_heads, *intermediate_size, *max_positions;
     const char *rms_norm_eps;
     const char *rope_theta, *partial_rotary; /* read besides the usual ones */
+    const char *rotary_dims;                 /* how many channels of a head are rotated */
     const char *act;                         /* the activation, if a key decides it */
 } arch_keys;
 

@@ -156,11 +156,15 @@ static void read_scaling(config_reader *r, const json_value *dict, rope_config *
 }
 
 /* A partial rotation that the family does not have is refused, not ignored. */
-static void read_partial(config_reader *r, const rope_keys *k, rope_config *rope) {
+static void read_partial(config_reader *r, const rope_keys *k, int64_t head_dim,
+                         rope_config *rope) {
     const char *key = "partial_rotary_factor";
     const char *other = r->arch->keys ? r->arch->keys->partial_rotary : NULL;
     double x = r->arch->partial_rotary > 0.0 ? r->arch->partial_rotary : 1.0;
     if (other) x = mica_config_number(r, r->text, other, x);
+    const char *dims = r->arch->keys ? r->arch->keys->rotary_dims : NULL;
+    if (dims && mica_json_find_set(r->text, dims))
+        x = (double)mica_config_integer(r, r->text, dims, head_dim, 2, head_dim) / (double)head_dim;
     x = mica_config_number(r, k->scaling, key, x);
     x = mica_config_number(r, k->flat, key, x);
     x = mica_config_number(r, r->text, key, x);
@@ -237,7 +241,7 @@ void mica_config_read_ropes(config_reader *r, model_config *c, config_facts *fac
     if (k.scaling) read_scaling(r, k.scaling, rope);
     read_alpha(r, k.scaling ? k.scaling : k.flat, rope);
     read_boost(r, k.scaling ? k.scaling : k.flat, rope, c);
-    read_partial(r, &k, rope);
+    read_partial(r, &k, c->head_dim, rope);
     /* interleaved pairs and a longrope table exclude each other in the reference */
     if (rope->long_factor) c->rope_traditional = false;
     c->n_ropes = 1;

@@ -49,6 +49,8 @@ static const weight_name hunyuan_names[] = {
     {NULL, NULL}};
 static const weight_naming hunyuan_naming = {.names = hunyuan_names};
 
+static const arch_keys minimax_keys = {.rotary_dims = "rotary_dim"};
+
 /* Of dots1, glm4_moe. */
 static const moe_rule sigmoid_groups = {
     .sparse = SPARSE_AFTER_DENSE,
@@ -240,6 +242,7 @@ static const arch rows[] = {
         .rope_theta = 5e6,
         .windows = WINDOW_RULE_MISTRAL,
         .max_positions = 196608,
+        .keys = &minimax_keys,
         .names = &block_sparse_naming,
         .moe = &minimax,
     },

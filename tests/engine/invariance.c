@@ -29,7 +29,7 @@ typedef struct one_case {
     const tiny *t;
     float *base, *other;
     size_t n_bytes;
-    bool gemma_bf16;
+    bool gemma_bf16, has_experts;
 } one_case;
 
 static void expect_same(const one_case *c, engine_options options, row_role role, const char *what,
@@ -67,8 +67,10 @@ static double distance(const one_case *c, mica_dtype dtype) {
 }
 
 /* Gemma's 1+w is rounded to the weight's own type, whatever the activations are: of a bf16
- * checkpoint that error stays. */
+ * checkpoint that error stays. The choice of experts is no continuous function: a rounded score may
+ * choose another one, which no bound on rounding covers. */
 static void expect_rounding_alone(const one_case *c) {
+    if (c->has_experts) return;
     double ratio = distance(c, MICA_BF16) / distance(c, MICA_F16);
     if (!c->gemma_bf16 && !(ratio > 4 && ratio < 16))
         fail_msg("%s: bf16 / f16 is %.2f, not 8", c->t->name, ratio);
@@ -81,6 +83,7 @@ static void all_ways(one_case *c, bool f32) {
     const engine_options plain = tiny_exact(f32);
     engine *e = tiny_open(c->t->path, &plain);
     const model_config *config = mica_model_config(mica_engine_model(e));
+    c->has_experts = config->moe.n_experts > 0;
     c->gemma_bf16 = config->dtype == MICA_BF16 && !strncmp(config->arch, "gemma", 5);
     tiny_logits(e, c->t->ids, c->t->n_ids, ROLE_PROMPT, c->base);
     mica_engine_close(e);
@@ -111,7 +114,7 @@ static void same_bits(void **state) {
     tiny *list = tiny_load_all(root, NULL, &n);
     for (int i = 0; i < n; i++) {
         size_t n_bytes = (size_t)(list[i].n_ids * list[i].n_vocab) * sizeof(float);
-        one_case c = {&list[i], malloc(n_bytes), malloc(n_bytes), n_bytes, false};
+        one_case c = {&list[i], malloc(n_bytes), malloc(n_bytes), n_bytes, false, false};
         all_ways(&c, true);
         all_ways(&c, false);
         expect_rounding_alone(&c);
@@ -141,7 +144,7 @@ static void same_bits_fast(void **state) {
         t.ids = ids;
         t.n_ids = LONG;
         size_t n_bytes = (size_t)(LONG * t.n_vocab) * sizeof(float);
-        one_case c = {&t, malloc(n_bytes), malloc(n_bytes), n_bytes, false};
+        one_case c = {&t, malloc(n_bytes), malloc(n_bytes), n_bytes, false, false};
         for (int role = 0; role < 2; role++) {
             const engine_options plain = {.n_threads = 1, .max_logits = 256, .max_context = 256};
             engine *e = tiny_open(t.path, &plain);

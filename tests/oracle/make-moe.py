@@ -7,8 +7,9 @@ parameters are random, router biases included. The reference of a quantized fold
 with the dequantized weights.
 
 A router's choice is discrete, so a prompt is grown token by token and a token is kept only if the
-choices of all layers stay the same when the routers' inputs are disturbed by 2 % (NOISE); results
-of one arithmetic can then be compared with those of another.
+choices of all layers stay the same when the routers' inputs are disturbed by 3 % (NOISE), and
+another prompt is tried until those of the greedy continuation stand 0.8 %; results of one
+arithmetic can then be compared with those of another.
 """
 
 import argparse
@@ -28,7 +29,7 @@ import common
 from moespec import MODELS
 from tinyspec import seed_of
 
-NOISE, N_TRIALS = 0.02, 8
+NOISE, GREEDY_NOISE, N_TRIALS, N_PROMPTS = 0.03, 0.008, 8, 60
 torch.set_num_threads(1)
 
 
@@ -142,7 +143,7 @@ class Watch:
     """Disturbs the routers' inputs of all but the first sequence and records what they choose."""
 
     def __init__(self, model, spec, rng):
-        self.rng, self.choices, self.on = rng, [], False
+        self.rng, self.choices, self.on, self.noise = rng, [], False, NOISE
         for router in routers_of(model, spec):
             router.register_forward_pre_hook(self.before)
             router.register_forward_hook(self.after)
@@ -152,7 +153,7 @@ class Watch:
             return None
         x = args[0]
         flat = x.reshape(N_TRIALS + 1, -1, x.shape[-1])
-        noise = torch.tensor(self.rng.standard_normal(tuple(flat.shape))) * NOISE
+        noise = torch.tensor(self.rng.standard_normal(tuple(flat.shape))) * self.noise
         noise[0] = 0
         return (flat + flat * noise.to(x.dtype)).reshape(x.shape), *args[1:]
 
@@ -161,29 +162,26 @@ class Watch:
             self.choices.append(choice_of(output).reshape(N_TRIALS + 1, -1,
                                                           choice_of(output).shape[-1]))
 
-    def is_steady(self):
-        """Whether every trial chose as the first sequence did, at the last position."""
+    def is_steady(self, model, ids, n_last, noise):
+        """Whether every trial chooses as the first sequence does, at the last positions."""
+        self.choices, self.on, self.noise = [], True, noise
+        with torch.no_grad():
+            model(torch.tensor([ids] * (N_TRIALS + 1)), use_cache=False)
+        self.on = False
+        if not self.choices:
+            raise ValueError("no router was found")
         for c in self.choices:
-            last = c[:, -1].sort(-1).values
+            last = c[:, -n_last:].sort(-1).values
             if (last != last[0]).any():
                 return False
         return True
 
 
-def grow_prompt(model, name, spec, vocab):
-    rng = np.random.default_rng(seed_of(name) ^ 0x5EED)
-    watch = Watch(model, spec, rng)
+def grow_prompt(model, watch, rng, vocab, n):
     ids = []
-    while len(ids) < spec.get("n_prompt", common.N_PROMPT):
+    while len(ids) < n:
         for token in rng.permutation(vocab):
-            watch.choices, watch.on = [], True
-            batch = torch.tensor([ids + [int(token)]] * (N_TRIALS + 1))
-            with torch.no_grad():
-                model(batch, use_cache=False)
-            watch.on = False
-            if not watch.choices:
-                raise ValueError("no router was found")
-            if watch.is_steady():
+            if watch.is_steady(model, ids + [int(token)], 1, NOISE):
                 ids.append(int(token))
                 break
         else:
@@ -196,12 +194,20 @@ def run(folder, name, spec, work):
     model = AutoModelForCausalLM.from_pretrained(
         str(folder), dtype=torch.float32, attn_implementation="eager", **extra).eval()
     spec.get("fix", lambda m: None)(model)
-    ids = grow_prompt(model, name, spec, model.config.get_text_config().vocab_size)
+    vocab = model.config.get_text_config().vocab_size
+    rng = np.random.default_rng(seed_of(name) ^ 0x5EED)
+    watch = Watch(model, spec, rng)
 
     @torch.no_grad()
     def logits(tokens):
         return model(torch.tensor([tokens]), use_cache=False).logits[0].float().numpy()
-    result, first = common.run_greedy(logits, ids)
+    for _ in range(N_PROMPTS):
+        ids = grow_prompt(model, watch, rng, vocab, common.N_PROMPT)
+        result, first = common.run_greedy(logits, ids)
+        if watch.is_steady(model, ids + result["greedy"], common.N_GREEDY, GREEDY_NOISE):
+            break
+    else:
+        raise ValueError("no prompt has a steady continuation")
     common.save_run(work / name, "hf", result, first, common.versions("transformers", "torch"))
     return result, first
 

@@ -128,7 +128,7 @@ MODELS = {
         config=dict(BASE, intermediate_size=16, head_dim=16, num_local_experts=6,
                     num_experts_per_tok=2, rotary_dim=8),
         quant_config=dict(WIDE, intermediate_size=32),
-        hub_config=old_rope),
+        hub_config=lambda c: {**old_rope(c), "rotary_dim": 8}),
     "gpt_oss": dict(
         type="gpt_oss", router_class="TopKRouter",
         config=dict(BASE, head_dim=16, intermediate_size=32, num_local_experts=4,
@@ -137,7 +137,7 @@ MODELS = {
                                      "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False,
                                      "original_max_position_embeddings": 16})),
     "deepseek_v2": dict(
-        type="deepseek_v2", router_class="Moe",
+        type="deepseek_v2", router_class="TopkRouter",
         config=dict(BASE, num_key_value_heads=4, kv_lora_rank=16, q_lora_rank=24,
                     qk_rope_head_dim=8, qk_nope_head_dim=16, v_head_dim=12,
                     n_routed_experts=8, num_experts_per_tok=2, n_group=4, topk_group=2,
