@@ -111,7 +111,7 @@ static graph_id finish_heads(model_builder *b, graph_id x, const head_part *p, i
     qk_norm_kind kind = b->m->facts.qk_norm;
     bool is_flat = x != GRAPH_NONE && b->g->nodes[x].type.n_dims == 2;
     if (kind == QK_NORM_FULL) x = mica_builder_norm(b, x, p->norm, p->norm_name);
-    if (b->c->clip_qkv != 0.0f) x = mica_graph_clamp(b->g, x, b->c->clip_qkv);
+    if (b->c->clip_qkv != 0.0f) x = named(b, mica_graph_clamp(b->g, x, b->c->clip_qkv), "clip");
     if (is_flat) x = mica_graph_heads(b->g, x, p->n_heads);
     if (kind == QK_NORM_HEAD) x = mica_builder_norm(b, x, p->norm, p->norm_name);
     if (kind == QK_NORM_HEADS || kind == QK_NORM_LIST) x = norm_heads(b, x, p);
@@ -153,7 +153,7 @@ static graph_id attention(model_builder *b, int32_t layer, graph_id x) {
     graph_id qkv[3];
     project_qkv(b, l, x, qkv);
     graph_id v = qkv[2];
-    if (c->clip_qkv != 0.0f) v = mica_graph_clamp(b->g, v, c->clip_qkv);
+    if (c->clip_qkv != 0.0f) v = named(b, mica_graph_clamp(b->g, v, c->clip_qkv), "clip");
     if (!l->qkv.weight) v = mica_graph_heads(b->g, v, c->n_kv_heads);
     graph_id q = finish_heads(b, qkv[0], &q_part, layer);
     graph_id k = finish_heads(b, qkv[1], &k_part, layer);
@@ -209,7 +209,8 @@ static graph_id mlp(model_builder *b, const dense_layer *l, graph_id x) {
 
 /* x plus the residual multiplier times y. */
 static graph_id residual(model_builder *b, graph_id x, graph_id y, const char *name) {
-    if (b->c->residual_multiplier != 0.0f) y = mica_graph_scale(b->g, y, b->c->residual_multiplier);
+    if (b->c->residual_multiplier != 0.0f)
+        y = named(b, mica_graph_scale(b->g, y, b->c->residual_multiplier), "residual_scale");
     return named(b, mica_graph_add(b->g, x, y), name);
 }
 
@@ -250,13 +251,15 @@ static graph_id head(model_builder *b, graph_id h, graph_id embed) {
     const model_config *c = b->c;
     h = named(b, mica_graph_gather_rows(b->g, h, b->logits_rows), "logits_rows");
     h = mica_builder_norm(b, h, w->final_norm, "norm");
-    if (c->head_multiplier != 0.0f) h = mica_graph_scale(b->g, h, c->head_multiplier);
+    if (c->head_multiplier != 0.0f)
+        h = named(b, mica_graph_scale(b->g, h, c->head_multiplier), "head_scale");
     /* a tied head is the embedding's own node */
     if (w->head.weight == w->embed)
         h = named(b, mica_graph_matmul(b->g, h, embed), "lm_head");
     else
         h = mica_builder_project(b, h, w->head, "lm_head");
-    if (c->logit_multiplier != 0.0f) h = mica_graph_scale(b->g, h, c->logit_multiplier);
+    if (c->logit_multiplier != 0.0f)
+        h = named(b, mica_graph_scale(b->g, h, c->logit_multiplier), "logits_scale");
     if (c->final_softcap != 0.0f)
         h = named(b, mica_graph_softcap(b->g, h, c->final_softcap), "final_softcap");
     return h;
