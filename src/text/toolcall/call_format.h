@@ -145,6 +145,7 @@ typedef struct tagged_shape {
     const char *section_close; /* may stand for call_close; NULL: none */
     call_guess guess;
     bool cuts_newline;   /* one newline at each end of a value is layout */
+    bool cuts_pairs;     /* but only where both are there: the template writes none */
     bool is_xml;         /* entities and CDATA; white space at the ends is layout */
     bool has_string_tag; /* string="true|false" says what the value is */
 } tagged_shape;

@@ -31,6 +31,7 @@ static const tagged_shape seed_oss = {
     .section_close = "</seed:tool_call>",
     .guess = CALL_GUESS_TEXT_NULL,
     .cuts_newline = true,
+    .cuts_pairs = true,
 };
 static const tagged_shape minicpm5 = {
     .call = "<function name=",

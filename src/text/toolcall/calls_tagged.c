@@ -99,6 +99,10 @@ static call_verdict find_value_end(call_attempt *a, const tagged_shape *shape, s
 }
 
 /* ---- values ---- */
+static bool is_boxed(const char *s, size_t n) {
+    return n > 1 && (s[0] == '\n' || (s[0] == '\r' && s[1] == '\n')) && s[n - 1] == '\n';
+}
+
 static void cut_newlines(const char **s, size_t *n) {
     size_t n_head = *n && (*s)[0] == '\n'                          ? 1
                     : *n > 1 && (*s)[0] == '\r' && (*s)[1] == '\n' ? 2
@@ -160,7 +164,7 @@ static void put_value(call_attempt *a, const tagged_shape *shape, const char *s,
                       char kind) {
     const json_value *root = mica_call_tools_schema(a->tools, a->name.data, a->name.n);
     const json_value *schema = mica_call_schema_of(root, root, a->key.data, a->key.n);
-    if (shape->cuts_newline) cut_newlines(&s, &n);
+    if (shape->cuts_newline && (!shape->cuts_pairs || is_boxed(s, n))) cut_newlines(&s, &n);
     if (shape->is_xml) {
         mica_call_trim(&s, &n);
         a->value.n = 0;
