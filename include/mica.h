@@ -37,7 +37,7 @@ typedef enum mica_status {
 typedef struct mica_error {
     mica_status code;
     uint64_t offset;
-    char message[512];
+    char message[1024];
 } mica_error;
 
 #ifdef __cplusplus

@@ -162,8 +162,9 @@ typedef struct arch_keys {
 } arch_keys;
 
 typedef struct arch {
-    const char *name; /* model_type of the text model */
-    const char *gguf; /* general.architecture; NULL: none */
+    const char *name;       /* model_type of the text model */
+    const char *gguf;       /* general.architecture; NULL: none */
+    const char *gguf_needs; /* a metadata key that tells it from another row; NULL: none */
     model_tier tier;
     block_kind block;
     const char *parallel_key; /* the flag that makes it parallel_block; NULL: none */
@@ -189,6 +190,8 @@ typedef struct arch {
     bool rope_traditional;       /* interleaved pairs, unless a key says otherwise */
     bool reads_rope_traditional; /* the config key rope_traditional is honoured */
     bool gguf_traditional;       /* GGUF rows of q and k are stored for interleaved rope */
+    const char *rope_types;      /* the only types that it has, between spaces; NULL: all */
+    int64_t original_positions;  /* of longrope when the key is absent; 0: required */
     double partial_rotary;       /* when absent; 0: the family has no partial rotation */
     no_rope_rule no_rope;
     bool is_local_rope_plain;   /* sliding layers have the same theta and no scaling */
@@ -199,7 +202,7 @@ typedef struct arch {
     const weight_naming *names; /* tensors of a folder that have other names than the usual */
     bool reads_softcaps;        /* else a softcap in the config is refused */
     float attention_softcap, final_softcap; /* when the keys are absent; 0: none */
-    double rope_theta;                      /* when absent */
+    double rope_theta;                      /* when absent; 0: required */
     double local_rope_theta;                /* of sliding layers when absent; 0: one rope for all */
     double query_scalar;  /* query_pre_attn_scalar when absent; 0: the scale is head_dim^-1/2 */
     int gguf_wide_layers; /* GGUF with so many layers: the scale is (hidden / heads)^-1/2 */
@@ -212,12 +215,12 @@ typedef struct arch {
     const arch_defaults *wrapper_defaults; /* of the same model inside text_config */
 } arch;
 
-/* The table is in parts, families.c and families_moe.c; each in alphabetical order. */
+/* The table is in parts, families*.c. */
 typedef struct arch_table {
     const arch *rows;
     size_t n;
 } arch_table;
-extern const arch_table mica_archs_dense, mica_archs_moe;
+extern const arch_table mica_archs_first, mica_archs_dense, mica_archs_moe, mica_archs_older;
 size_t mica_n_archs(void);
 const arch *mica_arch_at(size_t i); /* of the whole, in alphabetical order */
 

@@ -58,9 +58,13 @@ const char *mica_config_string(config_reader *r, const json_value *object, const
     return fallback;
 }
 
-/* The family's own name of a key, or the usual one. */
-#define KEY(r, field, usual) \
-    ((r)->arch->keys && (r)->arch->keys->field ? (r)->arch->keys->field : (usual))
+/* A key by the family's own name, unless the config has the usual one instead. */
+static const char *key_of(const config_reader *r, const char *own, const char *usual) {
+    if (!own) return usual;
+    bool other = usual && mica_json_find_set(r->text, usual) && !mica_json_find_set(r->text, own);
+    return other ? usual : own;
+}
+#define KEY(r, field, usual) key_of(r, (r)->arch->keys ? (r)->arch->keys->field : NULL, usual)
 
 /* A size of the model: at least 1; `fallback` 0 means that the key is required. */
 static int64_t want_size(config_reader *r, const char *key, int64_t fallback, int64_t most) {
@@ -196,10 +200,15 @@ static void read_biases(config_reader *r, config_facts *facts) {
         [BIAS_RULE_USE_QKV_KEY] = "use_qkv_bias",
         [BIAS_RULE_OUT_KEY] = "attention_out_bias",
     };
-    for (int rule = 0; rule < BIAS_RULE_N; rule++)
-        if (keys[rule])
-            facts->bias[rule] =
-                mica_config_flag(r, r->text, keys[rule], r->arch->bias_defaults >> rule & 1u);
+    /* Transformers writes internlm3's keys under the names that llama has for them */
+    static const bias_rule others[BIAS_RULE_N] = {
+        [BIAS_RULE_BIAS_KEY] = BIAS_RULE_MLP_KEY, [BIAS_RULE_QKV_KEY] = BIAS_RULE_ATTENTION_KEY};
+    for (int rule = 0; rule < BIAS_RULE_N; rule++) {
+        if (!keys[rule]) continue;
+        bool fallback = r->arch->bias_defaults >> rule & 1u;
+        if (others[rule]) fallback = mica_config_flag(r, r->text, keys[others[rule]], fallback);
+        facts->bias[rule] = mica_config_flag(r, r->text, keys[rule], fallback);
+    }
 }
 
 static const struct {

@@ -26,8 +26,9 @@ static bool slides(const arch *a, const window_plan *p, int64_t layer) {
     case WINDOW_RULE_MAX_LAYERS:
         return p->all && layer >= p->first;
     case WINDOW_RULE_PATTERN:
-        if (p->letters) return p->all && p->letters[(size_t)layer % strlen(p->letters)] == 'L';
-        return p->all && (layer + 1) % p->pattern != 0;
+        if (!p->all || !p->pattern) return false;
+        if (p->letters) return p->letters[(size_t)layer % strlen(p->letters)] == 'L';
+        return (layer + 1) % p->pattern != 0;
     case WINDOW_RULE_NO_ROPE:
         return p->all && !p->has_rope[layer];
     }
@@ -55,12 +56,12 @@ static void check_layer_types(config_reader *r, const json_value *types, int64_t
     }
 }
 
-/* sliding_window_pattern: a count, or letters. A null counts as no window where letters are usual,
- * that is where the family's layers lose their rope with the window. */
+/* sliding_window_pattern: a count, or letters. Where layers lose their rope with the window
+ * (exaone4) no pattern means no window. */
 static void read_pattern(config_reader *r, window_plan *p) {
     const char *key = "sliding_window_pattern";
-    const json_value *v = mica_json_find(r->text, key);
-    if (v && v->kind == JSON_KIND_NULL && r->arch->no_rope == NO_ROPE_GLOBAL) p->all = false;
+    const json_value *v = mica_json_find_set(r->text, key);
+    if (!v && !p->types && r->arch->no_rope == NO_ROPE_GLOBAL) p->all = false;
     if (v && v->kind == JSON_KIND_STRING) {
         p->letters = v->string;
         if (!v->n || strspn(v->string, "LG") != v->n)
@@ -72,7 +73,8 @@ static void read_pattern(config_reader *r, window_plan *p) {
     }
     p->pattern = mica_config_integer(r, r->text, "_sliding_window_pattern", r->arch->window_pattern,
                                      1, CONFIG_MAX_COUNT);
-    p->pattern = mica_config_integer(r, r->text, key, p->pattern, 1, CONFIG_MAX_COUNT);
+    int64_t least = r->arch->no_rope == NO_ROPE_GLOBAL ? 0 : 1;
+    p->pattern = mica_config_integer(r, r->text, key, p->pattern, least, CONFIG_MAX_COUNT);
 }
 
 static window_plan read_plan(config_reader *r, const model_config *c, int64_t window,

@@ -100,8 +100,9 @@ static void read_longrope(config_reader *r, const json_value *dict, rope_config 
     if (!r->st && n_short != rope->n_factors)
         fail_rope(r, MICA_E_FORMAT, "short_factor", "and \"long_factor\" differ in length");
     if (!rope->original_max_positions)
-        rope->original_max_positions = mica_config_integer(
-            r, r->text, "original_max_position_embeddings", 0, 2, CONFIG_MAX_COUNT);
+        rope->original_max_positions =
+            mica_config_integer(r, r->text, "original_max_position_embeddings",
+                                r->arch->original_positions, 0, CONFIG_MAX_COUNT);
     if (!rope->original_max_positions)
         fail_rope(r, MICA_E_FORMAT, "original_max_position_embeddings",
                   "is missing, which longrope needs");
@@ -127,8 +128,22 @@ static bool is_any(const char *type, const char *a, const char *b, const char *c
     return !strcmp(type, a) || !strcmp(type, b) || !strcmp(type, c);
 }
 
+/* A type that the family's reference does not have is refused, not tried. */
+static void check_type(config_reader *r, const char *type) {
+    const char *all = r->arch->rope_types;
+    size_t n = strlen(type);
+    for (const char *at = all; at && (at = strstr(at, type)); at += n)
+        if ((at == all || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0')) return;
+    if (all && !r->st)
+        r->st =
+            mica_fail(r->err, MICA_E_UNSUPPORTED,
+                      "%s: config.json: rope type \"%s\" is not supported for %s, which has: %s",
+                      r->where, type, r->arch->name, all);
+}
+
 static void read_scaling(config_reader *r, const json_value *dict, rope_config *rope) {
     const char *type = scaling_type(r, dict);
+    check_type(r, type);
     snprintf(rope->type, sizeof(rope->type), "%s", type);
     if (is_any(type, "linear", "dynamic", "llama3") ||
         is_any(type, "yarn", "deepseek_yarn", "telechat3-yarn"))
@@ -180,7 +195,8 @@ static void read_partial(config_reader *r, const rope_keys *k, int64_t head_dim,
 static double read_theta(config_reader *r, const json_value *dict, const char *key,
                          double fallback) {
     double theta = mica_config_number(r, dict, key, fallback);
-    if (theta <= 1.0) fail_rope(r, MICA_E_FORMAT, key, "must be above 1");
+    if (theta <= 1.0 && (theta != 0.0 || mica_json_find_set(dict, key)))
+        fail_rope(r, MICA_E_FORMAT, key, "must be above 1");
     return theta;
 }
 
@@ -233,6 +249,10 @@ void mica_config_read_ropes(config_reader *r, model_config *c, config_facts *fac
     if (other) theta = read_theta(r, r->text, other, theta);
     theta = read_theta(r, k.flat, "rope_theta", theta);
     theta = read_theta(r, r->text, "rope_theta", theta);
+    if (theta == 0.0 && !r->st)
+        r->st = mica_fail(r->err, MICA_E_FORMAT,
+                          "%s: config.json has no \"rope_theta\", which %s needs", r->where,
+                          r->arch->name);
     facts->has_rope_theta =
         mica_json_find_set(k.flat, "rope_theta") || mica_json_find_set(r->text, "rope_theta");
     rope_config *rope = &c->rope[0];

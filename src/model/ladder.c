@@ -26,25 +26,43 @@ static const char *remap(const char *type) {
     return type;
 }
 
-size_t mica_n_archs(void) { return mica_archs_dense.n + mica_archs_moe.n; }
+/* The i-th row in the order of the files; NULL: there are no more. */
+static const arch *row_at(size_t i) {
+    const arch_table *const tables[] = {&mica_archs_first, &mica_archs_dense, &mica_archs_moe,
+                                        &mica_archs_older};
+    for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
+        if (i < tables[t]->n) return &tables[t]->rows[i];
+        i -= tables[t]->n;
+    }
+    return NULL;
+}
 
-/* Merges the parts of the table; it is short. */
+size_t mica_n_archs(void) {
+    size_t n = 0;
+    while (row_at(n))
+        n++;
+    return n;
+}
+
+/* The row that `i` others stand before in the alphabet; for listings, so it may be slow. */
 const arch *mica_arch_at(size_t i) {
-    const arch_table *a = &mica_archs_dense, *b = &mica_archs_moe;
-    for (size_t ia = 0, ib = 0; ia < a->n || ib < b->n;) {
-        bool first = ib == b->n || (ia < a->n && strcmp(a->rows[ia].name, b->rows[ib].name) < 0);
-        const arch *row = first ? &a->rows[ia++] : &b->rows[ib++];
-        if (i-- == 0) return row;
+    for (size_t k = 0; row_at(k); k++) {
+        size_t n_before = 0;
+        for (size_t j = 0; row_at(j); j++)
+            n_before += strcmp(row_at(j)->name, row_at(k)->name) < 0;
+        if (n_before == i) return row_at(k);
     }
     return NULL;
 }
 
 size_t mica_model_n_archs(void) { return mica_n_archs(); }
 const char *mica_model_arch(size_t i) { return mica_arch_at(i)->name; }
+model_tier mica_model_arch_tier(size_t i) { return mica_arch_at(i)->tier; }
+const char *mica_model_arch_gguf(size_t i) { return mica_arch_at(i)->gguf; }
 
 static const arch *find_arch(const char *name) {
-    for (size_t i = 0; i < mica_n_archs(); i++)
-        if (!strcmp(mica_arch_at(i)->name, name)) return mica_arch_at(i);
+    for (size_t i = 0; row_at(i); i++)
+        if (!strcmp(row_at(i)->name, name)) return row_at(i);
     return NULL;
 }
 
@@ -137,12 +155,16 @@ mica_status mica_dispatch_gguf(const arch **out, const gguf_file *file, const ch
         return mica_fail(err, MICA_E_FORMAT, "%s: no \"general.architecture\" in the metadata",
                          where);
     snprintf(name, sizeof(name), "%.*s", (int)(s.n < 47 ? s.n : 47), s.data);
-    for (size_t i = 0; i < mica_n_archs(); i++) {
-        const arch *a = mica_arch_at(i);
+    const arch *found = NULL;
+    for (size_t i = 0; row_at(i); i++) {
+        const arch *a = row_at(i);
+        char key[128];
         if (!a->gguf || strcmp(a->gguf, name) != 0) continue;
-        *out = a;
-        return MICA_OK;
+        snprintf(key, sizeof(key), "%s.%s", name, a->gguf_needs ? a->gguf_needs : "");
+        if (a->gguf_needs ? mica_gguf_find(file, key) != NULL : !found) found = a;
     }
+    *out = found;
+    if (found) return MICA_OK;
     return reject("general.architecture", name, name, where, err);
 }
 

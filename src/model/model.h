@@ -139,6 +139,8 @@ mica_status mica_rope_periods(const rope_config *rope, int64_t dims, float *out,
 
 /* ---- for listings ---- */
 size_t mica_model_n_archs(void);
-const char *mica_model_arch(size_t i);
+const char *mica_model_arch(size_t i); /* in alphabetical order */
+model_tier mica_model_arch_tier(size_t i);
+const char *mica_model_arch_gguf(size_t i); /* its general.architecture; NULL: none */
 
 #endif

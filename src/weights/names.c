@@ -109,6 +109,7 @@ static bool is_number_here(const char *pattern, const char *at) {
 static const char *match(const char *pattern, const char *name, numbers *out) {
     out->n = 0;
     for (const char *p = pattern; *p; p++) {
+        if (p[0] == '*' && p[1] == '\0') return "";
         if (!is_number_here(pattern, p)) {
             if (*name++ != *p) return NULL;
             continue;

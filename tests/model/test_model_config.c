@@ -3,6 +3,7 @@
  */
 #include "cmocka_base.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -441,17 +442,33 @@ static void test_refused(void **state) {
 
 /* ---- dispatch ---- */
 
+/* The names of the table's generic or other rows, in alphabetical order. */
+static void list_rows(char *out, size_t n, bool generic) {
+    out[0] = '\0';
+    for (size_t i = 0; i < mica_model_n_archs(); i++) {
+        if ((mica_model_arch_tier(i) == TIER_GENERIC) != generic) continue;
+        size_t at = strlen(out);
+        snprintf(out + at, n - at, "%s%s", at ? ", " : "", mica_model_arch(i));
+    }
+}
+
 static void test_dispatch(void **state) {
     (void)state;
-    expect_bad("{\"model_type\":\"mamba9\"}", MICA_E_UNSUPPORTED,
-               "DIR: unsupported model_type \"mamba9\"; targeted: MiniCPM5 (llama of its shape), "
-               "qwen3; generic: ");
+    char generic[1024], targeted[256], text[2048];
+    list_rows(generic, sizeof(generic), true);
+    list_rows(targeted, sizeof(targeted), false);
+    snprintf(text, sizeof(text),
+             "DIR: unsupported model_type \"mamba9\"; targeted: MiniCPM5 (llama of its shape), %s; "
+             "generic: %s",
+             targeted, generic);
+    expect_bad("{\"model_type\":\"mamba9\"}", MICA_E_UNSUPPORTED, text);
+    assert_non_null(strstr(generic, "starcoder2"));
     expect_bad("{\"model_type\":\"kimi_k2\"}", MICA_E_UNSUPPORTED,
                "unsupported model_type \"kimi_k2\" (remaps to \"deepseek_v3\"); targeted: ");
     expect_bad("{\"model_type\":\"gemma4_assistant\"}", MICA_E_UNSUPPORTED,
                "\"gemma4_assistant\" is a draft model; pass it as the drafter of a target model");
-    expect_bad("{\"model_type\":\"mistral3\",\"text_config\":{\"model_type\":\"ministral3\"}}",
-               MICA_E_UNSUPPORTED, "unsupported model_type \"ministral3\"");
+    expect_bad("{\"model_type\":\"mistral3\",\"text_config\":{\"model_type\":\"ministral9\"}}",
+               MICA_E_UNSUPPORTED, "unsupported model_type \"ministral9\"");
     expect_bad("{\"model_type\":\"qwen3_5\",\"text_config\":{\"model_type\":\"llama\"}}",
                MICA_E_UNSUPPORTED, "unsupported model_type \"qwen3_5\"");
     expect_bad("{\"model_type\":3}", MICA_E_FORMAT, "no \"model_type\"");

@@ -1,0 +1,138 @@
+/* families_names.c: families whose files use other words: names of tensors, names of config keys.
+ *
+ * A pattern's N is a number; a '*' at its end stands for any rest. What is listed with NULL is
+ * dropped: masks that some files store, layers for predicting several tokens.
+ */
+#include "model/families.h"
+
+#include <stddef.h>
+
+static const weight_name phi[] = {
+    {"layers.N.self_attn.dense", "layers.N.self_attn.o_proj"},
+    {"layers.N.self_attn.q_layernorm", "layers.N.self_attn.q_norm"},
+    {"layers.N.self_attn.k_layernorm", "layers.N.self_attn.k_norm"},
+    {"layers.N.mlp.fc1", "layers.N.mlp.up_proj"},
+    {"layers.N.mlp.fc2", "layers.N.mlp.down_proj"},
+    {"final_layernorm", "norm"},
+    {NULL, NULL},
+};
+const weight_naming mica_names_phi = {.names = phi};
+
+static const weight_name starcoder2[] = {
+    {"layers.N.mlp.c_fc", "layers.N.mlp.up_proj"},
+    {"layers.N.mlp.c_proj", "layers.N.mlp.down_proj"},
+    {NULL, NULL},
+};
+const weight_naming mica_names_starcoder2 = {.names = starcoder2};
+
+static const weight_name stablelm[] = {
+    {"layers.N.self_attn.q_layernorm.norms.N", "layers.N.self_attn.q_norm.norms.N"},
+    {"layers.N.self_attn.k_layernorm.norms.N", "layers.N.self_attn.k_norm.norms.N"},
+    {NULL, NULL},
+};
+const weight_naming mica_names_stablelm = {.names = stablelm};
+
+/* post_attention_layernorm is what elsewhere is called pre_feedforward_layernorm. */
+static const weight_name glm4[] = {
+    {"layers.N.post_self_attn_layernorm", "layers.N.post_attention_layernorm"},
+    {"layers.N.post_attention_layernorm", "layers.N.pre_feedforward_layernorm"},
+    {"layers.N.post_mlp_layernorm", "layers.N.post_feedforward_layernorm"},
+    {NULL, NULL},
+};
+const weight_naming mica_names_glm4 = {.names = glm4};
+
+static const weight_name exaone[] = {
+    {"h.N.ln_1", "layers.N.input_layernorm"},
+    {"h.N.ln_2", "layers.N.post_attention_layernorm"},
+    {"h.N.attn.attention.q_proj", "layers.N.self_attn.q_proj"},
+    {"h.N.attn.attention.k_proj", "layers.N.self_attn.k_proj"},
+    {"h.N.attn.attention.v_proj", "layers.N.self_attn.v_proj"},
+    {"h.N.attn.attention.out_proj", "layers.N.self_attn.o_proj"},
+    {"h.N.mlp.c_fc_0", "layers.N.mlp.gate_proj"},
+    {"h.N.mlp.c_fc_1", "layers.N.mlp.up_proj"},
+    {"h.N.mlp.c_proj", "layers.N.mlp.down_proj"},
+    {"ln_f", "norm"},
+    {NULL, NULL},
+};
+const weight_naming mica_names_exaone = {.embed = "wte", .names = exaone};
+const arch_keys mica_keys_exaone = {.n_layers = "num_layers", .rms_norm_eps = "layer_norm_epsilon"};
+
+static const weight_name internlm2[] = {
+    {"layers.N.attention.wqkv", "layers.N.self_attn.qkv_proj"},
+    {"layers.N.attention.wo", "layers.N.self_attn.o_proj"},
+    {"layers.N.feed_forward.w1", "layers.N.mlp.gate_proj"},
+    {"layers.N.feed_forward.w2", "layers.N.mlp.down_proj"},
+    {"layers.N.feed_forward.w3", "layers.N.mlp.up_proj"},
+    {"layers.N.attention_norm", "layers.N.input_layernorm"},
+    {"layers.N.ffn_norm", "layers.N.post_attention_layernorm"},
+    {NULL, NULL},
+};
+const weight_naming mica_names_internlm2 = {
+    .embed = "tok_embeddings", .head = "output", .names = internlm2};
+
+static const weight_name mimo[] = {{"mtp_layers.*", NULL}, {NULL, NULL}};
+const weight_naming mica_names_mimo = {.names = mimo};
+
+static const weight_name hunyuan[] = {
+    {"layers.N.self_attn.query_layernorm", "layers.N.self_attn.q_norm"},
+    {"layers.N.self_attn.key_layernorm", "layers.N.self_attn.k_norm"},
+    {NULL, NULL},
+};
+const weight_naming mica_names_hunyuan = {.names = hunyuan};
+
+static const weight_name apertus[] = {
+    {"layers.N.attention_layernorm", "layers.N.input_layernorm"},
+    {"layers.N.feedforward_layernorm", "layers.N.post_attention_layernorm"},
+    {NULL, NULL},
+};
+const weight_naming mica_names_apertus = {.names = apertus};
+
+static const weight_name gpt2[] = {
+    {"wpe", "embed_positions"},
+    {"h.N.ln_1", "layers.N.input_layernorm"},
+    {"h.N.ln_2", "layers.N.post_attention_layernorm"},
+    {"h.N.attn.c_attn", "layers.N.self_attn.qkv_proj"},
+    {"h.N.attn.c_proj", "layers.N.self_attn.o_proj"},
+    {"h.N.mlp.c_fc", "layers.N.mlp.up_proj"},
+    {"h.N.mlp.c_proj", "layers.N.mlp.down_proj"},
+    {"h.N.attn.bias", NULL},
+    {"h.N.attn.masked_bias", NULL},
+    {"ln_f", "norm"},
+    {NULL, NULL},
+};
+const weight_naming mica_names_gpt2 = {.embed = "wte", .names = gpt2};
+const arch_keys mica_keys_gpt2 = {.hidden_size = "n_embd",
+                                  .n_layers = "n_layer",
+                                  .n_heads = "n_head",
+                                  .intermediate_size = "n_inner",
+                                  .max_positions = "n_positions",
+                                  .rms_norm_eps = "layer_norm_epsilon",
+                                  .act = "activation_function"};
+
+static const weight_name gpt_neox[] = {
+    {"layers.N.attention.query_key_value", "layers.N.self_attn.qkv_proj"},
+    {"layers.N.attention.dense", "layers.N.self_attn.o_proj"},
+    {"layers.N.mlp.dense_h_to_4h", "layers.N.mlp.up_proj"},
+    {"layers.N.mlp.dense_4h_to_h", "layers.N.mlp.down_proj"},
+    {"layers.N.attention.bias", NULL},
+    {"layers.N.attention.masked_bias", NULL},
+    /* as mlx-lm writes them */
+    {"h.N.attention.query_key_value", "layers.N.self_attn.qkv_proj"},
+    {"h.N.attention.dense", "layers.N.self_attn.o_proj"},
+    {"h.N.mlp.dense_h_to_4h", "layers.N.mlp.up_proj"},
+    {"h.N.mlp.dense_4h_to_h", "layers.N.mlp.down_proj"},
+    {"h.N.input_layernorm", "layers.N.input_layernorm"},
+    {"h.N.post_attention_layernorm", "layers.N.post_attention_layernorm"},
+    {"final_layer_norm", "norm"},
+    {NULL, NULL},
+};
+const weight_naming mica_names_gpt_neox = {
+    .embed = "embed_in", .head = "embed_out", .names = gpt_neox};
+const arch_keys mica_keys_gpt_neox = {.rms_norm_eps = "layer_norm_eps",
+                                      .rope_theta = "rotary_emb_base",
+                                      .partial_rotary = "rotary_pct",
+                                      .act = "hidden_act"};
+
+const arch_keys mica_keys_layer_norm_eps = {.rms_norm_eps = "layer_norm_eps"};
+const arch_keys mica_keys_norm_epsilon = {.rms_norm_eps = "norm_epsilon"};
+const arch_keys mica_keys_norm_eps = {.rms_norm_eps = "norm_eps"};

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Writes the tiny checkpoints of families.HF as Transformers' save_pretrained lays them out.
+
+Runs in venv-hf, before tiny-hf.py, which stores their logits. Every parameter is random, those
+too that a new model starts at 0 or 1.
+"""
+
+import argparse
+import shutil
+from pathlib import Path
+
+import torch
+import transformers
+
+import common
+import families
+
+DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+
+
+def build(name):
+    class_name, changes, dtype = families.HF[name]
+    arguments = {k: v for k, v in {**families.BASE, **changes}.items()
+                 if v is not None or k in changes or k == "pad_token_id"}
+    if arguments.get("num_key_value_heads", 0) is None:
+        del arguments["num_key_value_heads"]
+    config = getattr(transformers, class_name)(**arguments)
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    rng = families.rng_of(name)
+    with torch.no_grad():
+        for key, p in model.named_parameters():
+            p.copy_(torch.from_numpy(families.random_like(key, p.numpy(), rng)))
+    return model.to(DTYPES[dtype])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=common.GOLDEN / "tiny")
+    parser.add_argument("names", nargs="*", help="only these")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    for name in args.names or families.HF:
+        folder = args.out / name
+        shutil.rmtree(folder, ignore_errors=True)
+        build(name).save_pretrained(folder)
+        (folder / "generation_config.json").unlink(missing_ok=True)
+        size = sum(f.stat().st_size for f in folder.iterdir())
+        print(f"{name:24s} {size / 1000:7.1f} kB", flush=True)
+
+
+if __name__ == "__main__":
+    main()
