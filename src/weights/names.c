@@ -176,6 +176,7 @@ bool mica_folder_canonical(const char *name, const char *prefix, const weight_na
         return fits(snprintf(out, n, "lm_head.%s", rest), n);
     if (!starts_with(name, prefix)) return fits(snprintf(out, n, "%s", name), n);
     name += strlen(prefix);
+    if ((rest = rest_of(name, head))) return fits(snprintf(out, n, "lm_head.%s", rest), n);
     if ((rest = rest_of(name, embed)))
         return fits(snprintf(out, n, "model.embed_tokens.%s", rest), n);
     if (by_family(name, naming, out, n, &ok)) return ok;

@@ -120,20 +120,38 @@ HF = {
 }
 
 MLX = {
-    "exaone": ({"model_type": "exaone", "num_layers": 2, "layer_norm_epsilon": 1e-5,
-                "rope_theta": 1e4, "tie_word_embeddings": True, "head_dim": 16}, "bf16"),
     "internlm2": ({"model_type": "internlm2", "rms_norm_eps": 1e-5, "bias": True,
                    "rope_theta": 1e4, "tie_word_embeddings": False}, "bf16"),
-    "internlm3": ({"model_type": "internlm3", "rms_norm_eps": 1e-5, "bias": True,
-                   "qkv_bias": True, "head_dim": 8, "rope_theta": 1e4,
-                   "rope_scaling": {"factor": 2.0, "rope_type": "linear"},
-                   "tie_word_embeddings": False}, "bf16"),
     "minicpm": ({"model_type": "minicpm", "rms_norm_eps": 1e-5, "scale_emb": 4.0,
                  "scale_depth": 1.4, "dim_model_base": 16, "rope_theta": 1e4,
                  "tie_word_embeddings": False}, "bf16"),
     "mimo": ({"model_type": "mimo", "rms_norm_eps": 1e-5, "rope_theta": 1e4,
               "tie_word_embeddings": False}, "bf16"),
 }
+
+
+# One quantized form of every family: (bits, group).
+QUANT = {name: (4, 32) for name in (
+    "ministral3", "gemma", "phi", "phi3-short", "starcoder2", "stablelm", "olmo2", "olmo3",
+    "smollm3", "granite", "glm", "glm4", "cohere", "cohere2", "exaone", "exaone4", "internlm2",
+    "internlm3", "helium", "nemotron", "minicpm", "mimo", "ernie4_5", "hunyuan", "seed_oss",
+    "apertus", "gpt2", "gpt_neox")}
+
+
+def hub_name(model_type, key):
+    """mlx-lm's name of a parameter -> the one in the hub's files."""
+    if model_type == "gpt2":
+        return key.replace("model.", "transformer.", 1)
+    if model_type == "gpt_neox":
+        key = key.replace("model.embed_out", "embed_out").replace("model.h.", "model.layers.")
+        return key.replace("model.", "gpt_neox.", 1)
+    return key
+
+
+def is_turned(model_type, key):
+    """GPT-2's files hold the weights of its four projections as [in, out]."""
+    return model_type == "gpt2" and key.endswith(
+        ("c_attn.weight", "c_proj.weight", "c_fc.weight"))
 
 
 def random_like(name, value, rng):
