@@ -132,10 +132,12 @@ MLX = {
 
 # One quantized form of every family: (bits, group).
 QUANT = {name: (4, 32) for name in (
-    "ministral3", "gemma", "phi", "phi3-short", "starcoder2", "stablelm", "olmo2", "olmo3",
+    "ministral3", "gemma", "phi", "phi3-short", "starcoder2", "stablelm", "olmo", "olmo2", "olmo3",
     "smollm3", "granite", "glm", "glm4", "cohere", "cohere2", "exaone", "exaone4", "internlm2",
     "internlm3", "helium", "nemotron", "minicpm", "mimo", "ernie4_5", "hunyuan", "seed_oss",
     "apertus", "gpt2", "gpt_neox")}
+
+PLAIN = ("olmo",)  # mlx-lm's class of that name reads another format
 
 
 def hub_name(model_type, key):

@@ -105,7 +105,7 @@ def run(folder, name, config):
         net = widen(net)
         return common.run_greedy(lambda t: np.array(net(mx.array([t]))[0].astype(mx.float32)),
                                  common.prompt_ids(name, config["vocab_size"]))
-    except Exception as e:
+    except (Exception, SystemExit) as e:
         print(f"{name}: mlx: {type(e).__name__}: {e}", file=sys.stderr)
         return None, None
 
@@ -138,10 +138,36 @@ def write_equivalent(target, source, net):
     shutil.copy(source / "config.json", target)
 
 
+def quantize_plain(source, folder, equivalent, bits, group):
+    """Where mlx-lm has no class for the hub's format: every matrix, under its own name."""
+    tensors, dense = {}, {}
+    for key, x in mx.load(str(source / "model.safetensors")).items():
+        dense[key] = x.astype(mx.float32)
+        tensors[key] = x
+        if x.ndim != 2:
+            continue
+        path = key.removesuffix(".weight")
+        w, scales, biases = mx.quantize(x, group_size=group, bits=bits)
+        tensors.update({key: w, path + ".scales": scales, path + ".biases": biases})
+        dense[key] = mx.dequantize(w, scales.astype(mx.float32), biases.astype(mx.float32),
+                                   group, bits)
+    for target, content in ((folder, tensors), (equivalent, dense)):
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir(parents=True)
+        mx.save_safetensors(str(target / "model.safetensors"), content, {"format": "pt"})
+        config = read_config(source)
+        if target == folder:
+            config["quantization"] = {"group_size": group, "bits": bits}
+        (target / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
 def quantize(name, out, work):
     bits, group = families.QUANT[name]
     source, folder = out / name, out / f"{name}-q{bits}"
     config = read_config(source)
+    if name in families.PLAIN:
+        quantize_plain(source, folder, work / folder.name / "equivalent", bits, group)
+        return
     net, _ = load_model(source, model_config=as_args(config), strict=False)
     net, quantized = quantize_model(net, dict(config), group, bits)
     save(folder, net, quantized)

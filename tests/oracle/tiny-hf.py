@@ -40,9 +40,13 @@ def checkpoints(root, work, names):
         gguf = folder / "model.gguf"
         if names and folder.name not in names:
             continue
+        equivalent = work / folder.name / "equivalent"
         if gguf.exists():
-            yield work / folder.name / "equivalent", folder.name, "hf"
-            yield gguf, folder.name, "hf-gguf"
+            yield equivalent, folder.name, "hf"
+            if folder.name not in NO_LOADER:
+                yield gguf, folder.name, "hf-gguf"
+        elif equivalent.is_dir():
+            yield equivalent, folder.name, "hf"
         elif config.exists() and "quantization" not in json.loads(config.read_text()):
             yield folder, folder.name, "hf"
 
