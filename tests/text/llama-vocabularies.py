@@ -45,7 +45,7 @@ def wanted(name):
 
 
 def build(work):
-    """The oracle, or None where there is no compiler."""
+    """The oracle."""
     root, program = work / "llama.cpp", work / "llama-oracle"
     if program.exists():
         return program
@@ -55,12 +55,14 @@ def build(work):
     for source in [*(root / s for s in SOURCES), Path(__file__).with_name("llama-oracle.cpp")]:
         objects.append(str(work / (source.name + ".o")))
         compiler = ["gcc"] if source.suffix == ".c" else ["g++", "-std=c++17"]
-        subprocess.run([*compiler, *flags, "-c", "-o", objects[-1], str(source)], check=True)
+        if not Path(objects[-1]).exists():
+            subprocess.run([*compiler, *flags, "-c", "-o", objects[-1], str(source)], check=True)
     link = ["g++", "-o", str(program), *objects, "-lpthread"]
     missing = sorted(set(re.findall(r"undefined reference to .([A-Za-z0-9_]+)", subprocess.run(link, stderr=subprocess.PIPE, text=True).stderr)))
     stubs = work / "stubs.c"
     stubs.write_text("".join(f"void {name}(void) {{ __builtin_trap(); }}\n" for name in missing))
-    subprocess.run([*link, str(stubs), "-w"], check=True)
+    subprocess.run(["gcc", "-w", "-c", "-o", f"{stubs}.o", str(stubs)], check=True)
+    subprocess.run([*link, f"{stubs}.o"], check=True)
     return program
 
 
