@@ -14,6 +14,7 @@ int mica_verb_tokenize(int argc, char **argv);
 int mica_verb_detokenize(int argc, char **argv);
 int mica_verb_template(int argc, char **argv);
 int mica_verb_inspect(int argc, char **argv);
+int mica_verb_models(int argc, char **argv);
 int mica_verb_plan(int argc, char **argv);
 int mica_verb_bench(int argc, char **argv);
 int mica_verb_synth(int argc, char **argv);
@@ -48,6 +49,8 @@ char *mica_cli_pack_folder(bool make);
 
 /* "1,2,3" (spaces allowed). EXIT_USAGE after saying what is wrong. */
 int mica_cli_parse_ids(const char *verb, const char *text, token_list *out);
+
+const char *mica_cli_tier_text(model_tier tier);
 
 /* Prints "mica: message" and returns EXIT_FAILED. */
 int mica_cli_fail(const mica_error *err);

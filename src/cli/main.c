@@ -22,6 +22,7 @@ static const verb_entry verbs[] = {
     {"detokenize", NULL, mica_verb_detokenize, "token ids to text"},
     {"template", NULL, mica_verb_template, "a conversation as the chat template renders it"},
     {"inspect", "show", mica_verb_inspect, "what a model file holds"},
+    {"models", NULL, mica_verb_models, "supported model families; which one takes a file"},
     {"plan", NULL, mica_verb_plan, "the compiled tape of a model: steps, shapes, kernels, memory"},
     {"bench", "benchmark", mica_verb_bench, "prefill and decode speed beside memory bandwidth"},
     {"synth", NULL, mica_verb_synth, "write a checkpoint of a known shape with random weights"},

@@ -21,18 +21,6 @@ static const char *type_text(const file_tensor *t) {
     return t->is_gguf ? mica_gguf_block((uint32_t)t->type).name : mica_dtype_name(t->dtype);
 }
 
-static const char *tier_text(model_tier tier) {
-    switch (tier) {
-    case TIER_DEDICATED:
-        return "dedicated";
-    case TIER_SPECIALIZED:
-        return "specialized";
-    case TIER_GENERIC:
-        return "generic";
-    }
-    return "?";
-}
-
 static int64_t n_sliding(const model_config *c) {
     int64_t n = 0;
     for (int64_t i = 0; i < c->n_layers; i++)
@@ -94,7 +82,7 @@ static void print_text(const model *m, const inspect_args *a) {
     const model_config *c = mica_model_config(m);
     const weight_store *weights = mica_model_weights(m);
     printf("%-18s %s (%s, %s)\n", "architecture", c->arch, c->model_type,
-           tier_text(mica_model_tier(m)));
+           mica_cli_tier_text(mica_model_tier(m)));
     printf("%-18s %s\n", "format", mica_model_gguf(m) ? "GGUF" : "safetensors folder");
     printf("%-18s %.1f MB, %zu tensors\n", "files", (double)mica_model_file_bytes(m) / 1e6,
            mica_weights_count(weights));
@@ -154,7 +142,7 @@ static void put_config(json_writer *w, const model *m) {
     const model_config *c = mica_model_config(m);
     put_text(w, "arch", c->arch);
     put_text(w, "model_type", c->model_type);
-    put_text(w, "tier", tier_text(mica_model_tier(m)));
+    put_text(w, "tier", mica_cli_tier_text(mica_model_tier(m)));
     put_text(w, "format", mica_model_gguf(m) ? "gguf" : "safetensors");
     put_i64(w, "file_bytes", (int64_t)mica_model_file_bytes(m));
     put_i64(w, "n_layers", c->n_layers);

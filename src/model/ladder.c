@@ -66,6 +66,16 @@ static const arch *find_arch(const char *name) {
     return NULL;
 }
 
+bool mica_model_synonym(size_t i, const char **type, const char **target) {
+    for (size_t k = 0; k < sizeof(remaps) / sizeof(remaps[0]); k++) {
+        if (!find_arch(remaps[k].target) || i-- != 0) continue;
+        *type = remaps[k].type;
+        *target = remaps[k].target;
+        return true;
+    }
+    return false;
+}
+
 static bool ends_with(const char *s, const char *suffix) {
     size_t n = strlen(s), n_suffix = strlen(suffix);
     return n >= n_suffix && !strcmp(s + n - n_suffix, suffix);

@@ -138,6 +138,16 @@ mica_status mica_rope_periods(const rope_config *rope, int64_t dims, float *out,
                               float *position_scale, float *input_scale, mica_error *err);
 
 /* ---- for listings ---- */
+typedef struct model_rung {
+    char type[48]; /* as the file has it */
+    char arch[48]; /* the row of the table */
+    model_tier tier;
+    char why[256];
+} model_rung;
+/* Which rung takes a folder or GGUF file; the error of a file that none takes is the answer too. */
+mica_status mica_model_rung(model_rung *out, const char *path, mica_error *err);
+/* The i-th type that is another name of a family; false: there are no more. */
+bool mica_model_synonym(size_t i, const char **type, const char **target);
 size_t mica_model_n_archs(void);
 const char *mica_model_arch(size_t i); /* in alphabetical order */
 model_tier mica_model_arch_tier(size_t i);

@@ -1,4 +1,5 @@
 """Exit codes and messages of wrong usage; help of every verb."""
+import json
 import sys
 
 from cli import check, check_error, finish, run
@@ -17,6 +18,15 @@ for verb in VERBS:
 for args in (["--help"], ["help"], ["--version"], ["-v"], ["version"]):
     code, out, err = run(exe, *args)
     check(code == 0 and out.startswith((b"usage: mica", b"mica ")) and not err, args)
+code, out, _ = run(exe, "models", "--help")
+check(code == 0 and b"Examples:" in out, "models --help")
+code, out, err = run(exe, "models")
+check(code == 0 and not err and b"starcoder2           generic      starcoder2\n" in out, "models")
+code, out, _ = run(exe, "models", "--json")
+rows = {r["model_type"]: r for r in json.loads(out)}
+check(rows["qwen3"]["tier"] == "dedicated" and rows["cohere"]["gguf"] == "command-r" and
+      rows["helium"]["gguf"] is None and list(rows) == sorted(rows), "models --json")
+check_error(exe, ["models", "no/such/file"], 1, "no/such/file")
 code, out, _ = run(exe, "--help")
 check(all(verb.encode() in out for verb in VERBS), "--help lists every verb")
 

@@ -72,6 +72,8 @@ def as_args(config):
         out.setdefault("layer_norm_epsilon", out["rms_norm_eps"])
     if config["model_type"] == "apertus":
         out.update(mlp_bias=False, post_norm=False, qk_norm=True)
+    if config["model_type"] == "exaone4":
+        out.setdefault("rope_scaling", None)
     if config["model_type"] == "internlm3":
         out.update(bias=out["mlp_bias"], qkv_bias=out["attention_bias"])
     return out
@@ -144,7 +146,7 @@ def quantize_plain(source, folder, equivalent, bits, group):
     for key, x in mx.load(str(source / "model.safetensors")).items():
         dense[key] = x.astype(mx.float32)
         tensors[key] = x
-        if x.ndim != 2:
+        if x.ndim != 2 or x.shape[1] % group:
             continue
         path = key.removesuffix(".weight")
         w, scales, biases = mx.quantize(x, group_size=group, bits=bits)

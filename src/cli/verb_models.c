@@ -1,0 +1,97 @@
+/* verb_models.c: `mica models`: the model families that are supported, or the rung of the dispatch
+ * ladder that takes a file and why. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "cli/cli.h"
+
+const char *mica_cli_tier_text(model_tier tier) {
+    switch (tier) {
+    case TIER_DEDICATED:
+        return "dedicated";
+    case TIER_SPECIALIZED:
+        return "specialized";
+    case TIER_GENERIC:
+        return "generic";
+    }
+    return "?";
+}
+
+static void print_row(const char *type, const char *tier, const char *gguf, bool json, bool first) {
+    if (json)
+        printf("%s\n {\"model_type\": \"%s\", \"tier\": \"%s\", \"gguf\": %s%s%s}",
+               first ? "" : ",", type, tier, gguf ? "\"" : "", gguf ? gguf : "null",
+               gguf ? "\"" : "");
+    else
+        printf("%-20s %-12s %s\n", type, tier, gguf ? gguf : "-");
+}
+
+static void print_synonyms(void) {
+    const char *type, *target;
+    printf("\nOther names:");
+    for (size_t i = 0; mica_model_synonym(i, &type, &target); i++)
+        printf("%s %s (%s)", i ? "," : "", type, target);
+    printf(
+        ".\nA mistral3 or llava file is what its text_config says. MiniCPM5, a llama by its sizes,"
+        " is\ndedicated.\n");
+}
+
+static int list(bool json) {
+    if (json)
+        printf("[");
+    else
+        printf("%-20s %-12s %s\n", "model_type", "tier", "GGUF architecture");
+    for (size_t i = 0; i < mica_model_n_archs(); i++)
+        print_row(mica_model_arch(i), mica_cli_tier_text(mica_model_arch_tier(i)),
+                  mica_model_arch_gguf(i), json, i == 0);
+    if (json)
+        printf("\n]\n");
+    else
+        print_synonyms();
+    return mica_cli_finish_output(EXIT_OK);
+}
+
+static int explain(const char *word, bool json) {
+    mica_error err;
+    model_rung rung;
+    char *path = NULL;
+    mica_status st = mica_cli_find_model(&path, word, &err);
+    if (!st) st = mica_model_rung(&rung, path, &err);
+    mica_free(path);
+    if (st) return mica_cli_fail(&err);
+    const char *tier = mica_cli_tier_text(rung.tier);
+    if (!json) {
+        printf("%s, %s: %s\n", rung.arch, tier, rung.why);
+        return mica_cli_finish_output(EXIT_OK);
+    }
+    printf("{\"arch\": \"%s\", \"tier\": \"%s\", \"why\": \"", rung.arch, tier);
+    for (const char *c = rung.why; *c; c++)
+        printf(*c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+    printf("\"}\n");
+    return mica_cli_finish_output(EXIT_OK);
+}
+
+int mica_verb_models(int argc, char **argv) {
+    bool json = false;
+    const arg_spec specs[] = {
+        {"json", 0, ARG_FLAG, &json, NULL, "JSON instead of text", 0, 0},
+    };
+    const arg_verb verb = {
+        .name = "models",
+        .usage = "mica models [MODEL] [--json]",
+        .about = "Lists the model families that are supported, with their tier and their GGUF\n"
+                 "name; of a model file, says which rung of the ladder takes it and why.",
+        .examples = "  mica models\n"
+                    "  mica models path/to/folder\n",
+        .specs = specs,
+        .n_specs = sizeof(specs) / sizeof(specs[0]),
+        .min_words = 0,
+        .max_words = 1,
+    };
+    const char *word = NULL;
+    int n_words;
+    int rc = mica_args_parse(&verb, argc, argv, &word, &n_words);
+    if (rc) return rc;
+    return n_words ? explain(word, json) : list(json);
+}
