@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -29,6 +30,12 @@ typedef struct pool_worker {
     int thread;
 } pool_worker;
 
+/* Of one thread, which alone writes them; relaxed, on a line of their own. */
+typedef struct pool_counter {
+    alignas(CACHE_LINE) _Atomic uint64_t n_barriers;
+    _Atomic uint64_t n_sleeps, wait_ns, alone_ns;
+} pool_counter;
+
 struct mica_pool {
     int n_threads;
     int n_workers; /* started so far; thread t is worker t - 1 */
@@ -36,6 +43,8 @@ struct mica_pool {
     mica_pool_fn fn;
     void *arg;
     pool_worker *workers;
+    pool_counter *counters; /* [n_threads] */
+    atomic_bool is_timing;
     pthread_mutex_t mutex;
     pthread_cond_t moved;
     alignas(CACHE_LINE) atomic_uint run_epoch;
@@ -59,8 +68,9 @@ static bool spin_until_moved(atomic_uint *epoch, unsigned old) {
     }
 }
 
-static void wait_until_moved(mica_pool *pool, atomic_uint *epoch, unsigned old) {
-    if (spin_until_moved(epoch, old)) return;
+/* True: it slept. */
+static bool wait_until_moved(mica_pool *pool, atomic_uint *epoch, unsigned old) {
+    if (spin_until_moved(epoch, old)) return false;
     pthread_mutex_lock(&pool->mutex);
     atomic_fetch_add(&pool->n_sleepers, 1);
     while (atomic_load(epoch) == old) {
@@ -68,6 +78,7 @@ static void wait_until_moved(mica_pool *pool, atomic_uint *epoch, unsigned old) 
     }
     atomic_fetch_sub(&pool->n_sleepers, 1);
     pthread_mutex_unlock(&pool->mutex);
+    return true;
 }
 
 static void move(mica_pool *pool, atomic_uint *epoch) {
@@ -79,18 +90,60 @@ static void move(mica_pool *pool, atomic_uint *epoch) {
     pthread_mutex_unlock(&pool->mutex);
 }
 
+/* ---- counting ---- */
+
+static void count(_Atomic uint64_t *counter, uint64_t n) {
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+}
+
+/* 0.0: nobody wants to know. */
+static double timing_now_s(const mica_pool *pool) {
+    return atomic_load_explicit(&pool->is_timing, memory_order_relaxed) ? mica_now_s() : 0.0;
+}
+
+static void count_since(_Atomic uint64_t *ns, double begin_s) {
+    if (begin_s != 0.0) count(ns, (uint64_t)((mica_now_s() - begin_s) * 1e9));
+}
+
+void mica_pool_count_anew(mica_pool *pool, bool is_timing) {
+    atomic_store(&pool->is_timing, is_timing);
+    for (int t = 0; t < pool->n_threads; t++) {
+        pool_counter *c = &pool->counters[t];
+        atomic_store(&c->n_barriers, 0);
+        atomic_store(&c->n_sleeps, 0);
+        atomic_store(&c->wait_ns, 0);
+        atomic_store(&c->alone_ns, 0);
+    }
+}
+
+mica_pool_counts mica_pool_counted(const mica_pool *pool) {
+    mica_pool_counts sum = {.n_barriers = atomic_load(&pool->counters[0].n_barriers)};
+    for (int t = 0; t < pool->n_threads; t++) {
+        sum.n_sleeps += atomic_load(&pool->counters[t].n_sleeps);
+        sum.wait_s += 1e-9 * (double)atomic_load(&pool->counters[t].wait_ns);
+        sum.alone_s += 1e-9 * (double)atomic_load(&pool->counters[t].alone_ns);
+    }
+    return sum;
+}
+
 /* ---- running ---- */
 
 void mica_pool_meet(mica_pool *pool, int thread, mica_pool_fn fn, void *arg) {
     /* It cannot move before this thread has arrived. */
     unsigned old = atomic_load_explicit(&pool->barrier_epoch, memory_order_relaxed);
     int n_before = atomic_fetch_add_explicit(&pool->n_arrived, 1, memory_order_acq_rel);
+    pool_counter *counter = &pool->counters[thread];
+    double begin_s = timing_now_s(pool);
+    count(&counter->n_barriers, 1);
     if (n_before + 1 < pool->n_threads) {
-        wait_until_moved(pool, &pool->barrier_epoch, old);
+        count(&counter->n_sleeps, wait_until_moved(pool, &pool->barrier_epoch, old));
+        count_since(&counter->wait_ns, begin_s);
         return;
     }
     /* Acquire-release above: what the others wrote before they arrived is seen from here on. */
     if (fn) fn(arg, thread, pool->n_threads);
+    count_since(&counter->alone_ns, begin_s);
     atomic_store_explicit(&pool->n_arrived, 0, memory_order_relaxed);
     if (pool->n_threads > 1) move(pool, &pool->barrier_epoch);
 }
@@ -144,11 +197,16 @@ static mica_pool *new_pool(int n_threads) {
     mica_pool *pool = mica_aligned_alloc(CACHE_LINE, sizeof(*pool));
     if (!pool) return NULL;
     *pool = (mica_pool){.n_threads = n_threads};
+    size_t n_counters = (size_t)n_threads * sizeof(*pool->counters);
     pool->workers = mica_calloc((size_t)n_threads, sizeof(*pool->workers));
-    if (!pool->workers) {
+    pool->counters = mica_aligned_alloc(CACHE_LINE, n_counters);
+    if (!pool->workers || !pool->counters) {
+        mica_free(pool->workers);
+        mica_free(pool->counters);
         mica_free(pool);
         return NULL;
     }
+    memset(pool->counters, 0, n_counters);
     /* On Linux neither can fail without attributes. */
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->moved, NULL);
@@ -185,5 +243,6 @@ void mica_pool_free(mica_pool *pool) {
     pthread_cond_destroy(&pool->moved);
     pthread_mutex_destroy(&pool->mutex);
     mica_free(pool->workers);
+    mica_free(pool->counters);
     mica_free(pool);
 }

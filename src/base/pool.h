@@ -6,6 +6,8 @@
 #ifndef MICA_BASE_POOL_H
 #define MICA_BASE_POOL_H
 
+#include <stdbool.h>
+
 #include "base/status.h"
 
 typedef struct mica_pool mica_pool;
@@ -24,6 +26,17 @@ void mica_pool_barrier(mica_pool *pool, int thread);
 /* The same, and whoever comes last calls fn(arg, thread, n) with its own arg before the others go
  * on: after all that the others wrote before, before all that they do after. */
 void mica_pool_meet(mica_pool *pool, int thread, mica_pool_fn fn, void *arg);
+
+/* What barriers have cost since mica_pool_count_anew; read it between runs. Counting is always on;
+ * times are taken only when they are asked for. */
+typedef struct mica_pool_counts {
+    uint64_t n_barriers; /* as one thread sees them */
+    uint64_t n_sleeps;   /* of all threads: waits that outlasted the spinning */
+    double wait_s;  /* of all threads together: between a thread's arrival and the last one's */
+    double alone_s; /* what the last ones did before they let the others go */
+} mica_pool_counts;
+void mica_pool_count_anew(mica_pool *pool, bool is_timing);
+mica_pool_counts mica_pool_counted(const mica_pool *pool);
 
 /* The least of the physical cores in the affinity mask and the cgroup quota rounded up; at least 1.
  */

@@ -53,6 +53,8 @@ static double matmul_ops(const plan_step *s, const int64_t sym[GRAPH_N_SYMS]) {
     return ops;
 }
 
+static bool is_attention(graph_op op) { return op == OP_ATTENTION || op == OP_FLASH_ATTENTION; }
+
 /* Scores and the weighted sum of values, over the keys that each of n rows sees. */
 static double attention_ops(const plan_step *s, int64_t n) {
     int64_t window = s->attr.attention.window;
@@ -70,7 +72,7 @@ double mica_engine_prompt_ops(engine *e, int64_t n) {
     double ops = 0;
     for (int32_t i = 0; i < p->n_steps; i++) {
         ops += matmul_ops(&p->steps[i], sym);
-        if (p->steps[i].op == OP_ATTENTION) ops += attention_ops(&p->steps[i], n);
+        if (is_attention(p->steps[i].op)) ops += attention_ops(&p->steps[i], n);
     }
     return ops;
 }

@@ -59,6 +59,7 @@ for args, needle in [
     (["plan", "m", "--threads", "0"], "not in"),
     (["bench", "m", "--runs", "0"], "not in"),
     (["bench", "m", "--limits"], "either"),
+    (["plan", "m", "--stats", "-n", "0"], "not in"),
 ]:
     check_error(exe, args, 2, needle)
 

@@ -90,6 +90,11 @@ def check_json():
         check(bench[key]["min"] <= bench[key]["median"] <= bench[key]["max"], bench)
     check(bench["read_gbps"] > 0 and bench["bytes_per_token"] > 0 and bench["peak_rss_bytes"] > 0, bench)
     check_ops(bench, folder)
+    for rows, threads in ((1, 1), (1, 3), (9, 2)):
+        code, out, err = run(exe, "plan", folder, "--stats", "--json", "--rows", rows, "--threads", threads, "-n", "5")
+        stats = json.loads(out) if code == 0 else {}
+        check(code == 0 and stats["barriers"] == int(stats["barriers"]) and 1 <= stats["barriers"] <= stats["steps"], "plan --stats: %s %s" % (out, err))
+        check(0 <= stats["barrier_us"] + stats["alone_us"] <= 1.01 * stats["run_us"], "plan --stats: %s" % out)
     code, out, err = run(exe, "bench", "--limits", "--json", "--threads", "2")
     limits = json.loads(out) if code == 0 else {}
     check(len(limits.get("read_gbps", [])) == 2 and all(x > 0 for x in limits["read_gbps"]), "--limits: %s %s" % (out, err))
