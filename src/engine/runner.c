@@ -61,6 +61,15 @@ static mica_status bind_groups(runner *r, engine *e, mica_error *err) {
     return st;
 }
 
+static mica_status bind_states(runner *r, engine *e, mica_error *err) {
+    const model_graph *mg = &e->graph;
+    int64_t n = r->plan->bound[GRAPH_SEQS];
+    mica_status st = bind_array(r, e, mg->states_in, n, sizeof(uint64_t), &r->states_in, err);
+    if (!st) st = bind_array(r, e, mg->states_out, n, sizeof(uint64_t), &r->states_out, err);
+    if (!st) st = bind_array(r, e, mg->seq_rows, n + 1, sizeof(int32_t), &r->seq_rows, err);
+    return st;
+}
+
 mica_status mica_runner_init(runner *r, engine *e, const plan_options *options, mica_error *err) {
     mica_status st =
         mica_plan_compile(&r->plan, &e->graph.g, mica_cpu_target(e->backend), options, err);
@@ -71,6 +80,7 @@ mica_status mica_runner_init(runner *r, engine *e, const plan_options *options, 
         return mica_fail(err, MICA_E_NOMEM, "out of memory for the input arrays of a step");
     if ((st = bind_rows(r, e, err))) return st;
     if ((st = bind_groups(r, e, err))) return st;
+    if ((st = bind_states(r, e, err))) return st;
     const graph_type *logits = &r->plan->outputs[0].type;
     e->vocab_size = logits->dim[1].n;
     if (logits->dtype == MICA_F32) return MICA_OK;

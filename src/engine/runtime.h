@@ -19,6 +19,8 @@ typedef struct runner {
     int32_t *slots[MODEL_MAX_GROUPS];                          /* [rows] */
     float *periods[2];                                         /* [rows, n_periods]; NULL: none */
     int64_t n_periods[2];
+    uint64_t *states_in, *states_out;                          /* [seqs]; NULL: no recurrent layer */
+    int32_t *seq_rows;                                         /* [seqs + 1] */
     float *row; /* [vocab]: a logits row widened; NULL when the plan gives f32 */
 } runner;
 

@@ -89,6 +89,12 @@ static void write_inputs(engine *e, runner *r, row_role role, const step_part *p
     int64_t row = 0, n_logits = 0;
     for (int p = 0; p < n_parts; p++) {
         session *s = parts[p].session;
+        if (r->states_in) {
+            r->states_in[p] = (uint64_t)(uintptr_t)mica_kv_state_in(s->seq);
+            r->states_out[p] = (uint64_t)(uintptr_t)mica_kv_state_out(s->seq);
+            r->seq_rows[p] = (int32_t)row;
+            r->seq_rows[p + 1] = (int32_t)(row + parts[p].n);
+        }
         for (int64_t i = 0; i < parts[p].n; i++)
             write_row(e, r, &parts[p], p, i, row++);
         memset(s->roles + mica_kv_length(s->seq), (int)role, (size_t)parts[p].n);

@@ -13,8 +13,9 @@ int64_t mica_graph_delta_state(int64_t n_k_heads, int64_t n_v_heads, int64_t k_d
     return n_v_heads * v_dim * k_dim + chunk * pending;
 }
 
-/* u64 addresses, one a sequence. */
-static bool states_ok(graph *g, const graph_node *node, int i, const char *what, graph_dim *seqs) {
+/* u64 addresses, one a sequence; source `first` says how many. */
+static bool states_ok(graph *g, const graph_node *node, int i, int first, const char *what,
+                      graph_dim *seqs) {
     const graph_type *t = mica_graph_src_type(g, node, i);
     if (t->dtype != MICA_U64) {
         mica_graph_reject(g, node, "%s is %s; expected u64 addresses", what,
@@ -22,12 +23,12 @@ static bool states_ok(graph *g, const graph_node *node, int i, const char *what,
         return false;
     }
     if (!mica_graph_want_dims(g, node, i, what, 1)) return false;
-    if (i == 5) *seqs = t->dim[0];
+    if (i == first) *seqs = t->dim[0];
     return mica_graph_want_shape(g, node, i, what, 1, seqs);
 }
 
 graph_id mica_graph_gated_delta(graph *g, graph_id q, graph_id k, graph_id v, graph_id decay,
-                                graph_id beta, const delta_inputs *in, int32_t chunk) {
+                                graph_id beta, const state_inputs *in, int32_t chunk) {
     static const char *const names[5] = {"q", "k", "v", "decay", "beta"};
     graph_node node;
     graph_id src[9] = {
@@ -51,8 +52,8 @@ graph_id mica_graph_gated_delta(graph *g, graph_id q, graph_id k, graph_id v, gr
                                  v_heads, k_heads, chunk);
     }
     graph_dim seqs = {0};
-    if (!states_ok(g, &node, 5, "state_in", &seqs)) return GRAPH_NONE;
-    if (!states_ok(g, &node, 6, "state_out", &seqs)) return GRAPH_NONE;
+    if (!states_ok(g, &node, 5, 5, "state_in", &seqs)) return GRAPH_NONE;
+    if (!states_ok(g, &node, 6, 5, "state_out", &seqs)) return GRAPH_NONE;
     seqs.add += 1;
     if (!mica_graph_want_i32(g, &node, 7, "seq_rows", 1, &seqs)) return GRAPH_NONE;
     if (!mica_graph_want_i32(g, &node, 8, "positions", 1, &qt->dim[0])) return GRAPH_NONE;
@@ -62,5 +63,49 @@ graph_id mica_graph_gated_delta(graph *g, graph_id q, graph_id k, graph_id v, gr
         value.src[i] = i == 2 ? v : GRAPH_NONE;
     node.type = mica_graph_type(mica_graph_result_dtype(g, &value, 3), 2, dims);
     node.attr.delta.chunk = chunk;
+    node.attr.delta.offset = in->offset;
+    return mica_graph_append(g, &node);
+}
+
+graph_id mica_graph_delta_decay(graph *g, graph_id a, graph_id dt_bias, graph_id a_log) {
+    graph_node node;
+    graph_id src[3] = {a, dt_bias, a_log};
+    if (!mica_graph_begin(g, &node, OP_DELTA_DECAY, 3, src, 0)) return GRAPH_NONE;
+    static const char *const names[3] = {"a", "dt_bias", "a_log"};
+    for (int i = 0; i < 3; i++) {
+        if (!mica_graph_want_float(g, &node, i, names[i])) return GRAPH_NONE;
+        if (!mica_graph_want_dims(g, &node, i, names[i], i ? 1 : 2)) return GRAPH_NONE;
+    }
+    const graph_type *t = mica_graph_type_of(g, a);
+    for (int i = 1; i < 3; i++)
+        if (!mica_graph_want_shape(g, &node, i, names[i], 1, &t->dim[1])) return GRAPH_NONE;
+    node.type = mica_graph_type(MICA_F32, 2, t->dim);
+    return mica_graph_append(g, &node);
+}
+
+graph_id mica_graph_causal_conv(graph *g, graph_id x, graph_id weight, graph_id bias,
+                                const state_inputs *in) {
+    graph_node node;
+    graph_id src[6] = {x, weight, bias, in->state_in, in->state_out, in->seq_rows};
+    if (!mica_graph_begin(g, &node, OP_CAUSAL_CONV, 6, src, OPTIONAL_2)) return GRAPH_NONE;
+    static const char *const names[3] = {"x", "weight", "bias"};
+    const graph_type *t = mica_graph_type_of(g, x), *w = mica_graph_type_of(g, weight);
+    for (int i = 0; i < 3; i++) {
+        if (src[i] == GRAPH_NONE) continue;
+        if (!mica_graph_want_float(g, &node, i, names[i])) return GRAPH_NONE;
+        if (!mica_graph_want_dims(g, &node, i, names[i], i < 2 ? 2 : 1)) return GRAPH_NONE;
+    }
+    graph_dim w_dims[2] = {t->dim[1], w->dim[1]};
+    if (!mica_graph_want_shape(g, &node, 1, "weight", 2, w_dims)) return GRAPH_NONE;
+    if (bias != GRAPH_NONE && !mica_graph_want_shape(g, &node, 2, "bias", 1, w_dims))
+        return GRAPH_NONE;
+    graph_dim seqs = {0};
+    if (!states_ok(g, &node, 3, 3, "state_in", &seqs)) return GRAPH_NONE;
+    if (!states_ok(g, &node, 4, 3, "state_out", &seqs)) return GRAPH_NONE;
+    seqs.add += 1;
+    if (!mica_graph_want_i32(g, &node, 5, "seq_rows", 1, &seqs)) return GRAPH_NONE;
+    graph_node value = node; /* addresses take no part in promotion */
+    node.type = mica_graph_type(mica_graph_result_dtype(g, &value, 2), 2, t->dim);
+    node.attr.conv.offset = in->offset;
     return mica_graph_append(g, &node);
 }

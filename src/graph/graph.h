@@ -90,6 +90,10 @@ typedef enum graph_op {
     OP_GATED_DELTA, /* q, k [R, Hk, Dk], v [R, Hv, Dv], decay, beta [R, Hv], state pointers u64 [S]
                      * (in and out: two inputs), seq_rows i32 [S+1]: rows of sequence s are
                      * [seq_rows[s], seq_rows[s+1]), positions i32 [R] -> [R, Hv*Dv] */
+    OP_DELTA_DECAY, /* a [R, H], dt_bias [H], a_log [H] -> f32 [R, H]:
+                     * exp(-exp(a_log) * softplus(a + dt_bias)) */
+    OP_CAUSAL_CONV, /* x [R, C], w [C, K], bias [C] or NONE, state pointers (two inputs), seq_rows
+                     * -> [R, C]: each channel's sum over its last K rows */
     /* training */
     OP_MATMUL_T,       /* dy [R, n_out], W [n_out, n_in] -> [R, n_in] */
     OP_OUTER,          /* dy [R, n_out], x [R, n_in] -> [n_out, n_in]: sum over rows */
@@ -215,8 +219,12 @@ typedef union graph_attr {
         int32_t k;
     } experts;
     struct {
-        int32_t chunk; /* 0: the plain recurrence */
+        int32_t chunk;  /* 0: the plain recurrence */
+        int64_t offset; /* of the layer's part of a sequence's state, in floats */
     } delta;
+    struct {
+        int64_t offset; /* likewise */
+    } conv;
     struct {
         int64_t before;
     } pad;
@@ -352,17 +360,23 @@ graph_id mica_graph_expert_combine(graph *g, graph_id y, graph_id weights);
  * `chunk` positions, and the rows since then follow it: k [chunk, Hk, Dk], u [chunk, Hv, Dv],
  * decay [chunk, Hv] (u and decay as in docs/models.md 11.3). So a row's arithmetic depends on its
  * position only, never on where a step began, and rows may be split between steps anywhere. */
-typedef struct delta_inputs {
-    graph_id state_in;  /* u64 [S]: addresses of the states before */
+typedef struct state_inputs {
+    graph_id state_in;  /* u64 [S]: addresses of the sequences' states before */
     graph_id state_out; /* u64 [S]: and of those after; may be equal to state_in */
     graph_id seq_rows;  /* i32 [S+1] */
     graph_id positions; /* i32 [R] */
-} delta_inputs;
+    int64_t offset;     /* of this layer's part in such a state, in floats */
+} state_inputs;
 graph_id mica_graph_gated_delta(graph *g, graph_id q, graph_id k, graph_id v, graph_id decay,
-                                graph_id beta, const delta_inputs *in, int32_t chunk);
+                                graph_id beta, const state_inputs *in, int32_t chunk);
 /* Floats of one state. */
 int64_t mica_graph_delta_state(int64_t n_k_heads, int64_t n_v_heads, int64_t k_dim, int64_t v_dim,
                                int32_t chunk);
+graph_id mica_graph_delta_decay(graph *g, graph_id a, graph_id dt_bias, graph_id a_log);
+/* out[r, c] = sum over j < K of w[c, j] x[r - (K-1) + j, c], plus the bias. Rows before the step
+ * are those of the state, f32 [K-1, C], oldest first; positions are not used. */
+graph_id mica_graph_causal_conv(graph *g, graph_id x, graph_id weight, graph_id bias,
+                                const state_inputs *in);
 
 graph_id mica_graph_attention_rows(graph *g, graph_id q, graph_id k, graph_id v, graph_id positions,
                                    graph_id row_seq, float scale);

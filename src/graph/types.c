@@ -116,6 +116,8 @@ static const char *const op_names[GRAPH_N_OPS] = {
     [OP_EXPERT_GLU_MATMUL] = "expert_glu_matmul",
     [OP_EXPERT_COMBINE] = "expert_combine",
     [OP_GATED_DELTA] = "gated_delta",
+    [OP_DELTA_DECAY] = "delta_decay",
+    [OP_CAUSAL_CONV] = "causal_conv",
     [OP_MATMUL_T] = "matmul_t",
     [OP_OUTER] = "outer",
     [OP_SUM_ROWS] = "sum_rows",
@@ -138,7 +140,9 @@ const char *mica_graph_op_name(graph_op op) {
     return name ? name : "unknown";
 }
 
-bool mica_graph_op_has_effect(graph_op op) { return op == OP_KV_WRITE || op == OP_GATED_DELTA; }
+bool mica_graph_op_has_effect(graph_op op) {
+    return op == OP_KV_WRITE || op == OP_GATED_DELTA || op == OP_CAUSAL_CONV;
+}
 
 static bool plane_bytes(uint64_t *out, int64_t n_heads, int64_t dim, mica_dtype dtype) {
     uint64_t n = (uint64_t)n_heads;

@@ -21,11 +21,12 @@ typedef enum block_kind {
 } block_kind;
 
 typedef enum norm_kind {
-    NORM_RMS,
-    NORM_RMS_PLUS_1,   /* the weight is 1 + w; GGUF converters have added the 1 already */
-    NORM_LAYER,        /* mean and variance */
-    NORM_LAYER_PLUS_1, /* likewise, with 1 + w */
-    NORM_LAYER_PLAIN   /* without weight and bias: no tensors */
+    NORM_RMS,            /* the RMS kinds come first */
+    NORM_RMS_RAW_PLUS_1, /* 1 + w in hub files; MLX and GGUF converters have added the 1 */
+    NORM_RMS_PLUS_1,     /* the weight is 1 + w; GGUF converters have added the 1 already */
+    NORM_LAYER,          /* mean and variance */
+    NORM_LAYER_PLUS_1,   /* likewise, with 1 + w */
+    NORM_LAYER_PLAIN     /* without weight and bias: no tensors */
 } norm_kind;
 
 /* The norm's kind is that of the blocks. */
@@ -136,6 +137,13 @@ typedef struct moe_rule {
     bool shared_is_fused; /* gate and up in one tensor */
 } moe_rule;
 
+/* Layers without attention. */
+typedef enum mixer_rule {
+    MIXERS_ATTENTION,  /* there are none */
+    MIXERS_DELTA,      /* linear_attention layers: the gated delta rule */
+    MIXERS_DELTA_FUSED /* likewise, its projections interleaved by key head */
+} mixer_rule;
+
 /* Multipliers that are keys of the config. */
 typedef enum scale_rule {
     SCALES_NONE,
@@ -207,9 +215,11 @@ typedef struct arch {
     double query_scalar;  /* query_pre_attn_scalar when absent; 0: the scale is head_dim^-1/2 */
     int gguf_wide_layers; /* GGUF with so many layers: the scale is (hidden / heads)^-1/2 */
     window_rule windows;
-    int32_t window_pattern;                /* when absent */
-    int32_t sliding_window;                /* when absent; 0: required where a layer slides */
-    int64_t max_positions;                 /* when absent */
+    int32_t window_pattern; /* when absent */
+    int32_t sliding_window; /* when absent; 0: required where a layer slides */
+    int64_t max_positions;  /* when absent */
+    mixer_rule mixers;
+    bool gates_attention;                  /* sigmoid gates: q_proj has 2 * head_dim rows a head */
     const moe_rule *moe;                   /* NULL: no experts */
     const arch_defaults *defaults;         /* NULL: all keys are required */
     const arch_defaults *wrapper_defaults; /* of the same model inside text_config */
@@ -220,7 +230,8 @@ typedef struct arch_table {
     const arch *rows;
     size_t n;
 } arch_table;
-extern const arch_table mica_archs_first, mica_archs_dense, mica_archs_moe, mica_archs_older;
+extern const arch_table mica_archs_first, mica_archs_dense, mica_archs_moe, mica_archs_older,
+    mica_archs_recurrent;
 size_t mica_n_archs(void);
 const arch *mica_arch_at(size_t i); /* of the whole, in alphabetical order */
 

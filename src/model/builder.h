@@ -18,6 +18,8 @@ typedef struct model_builder {
     kv_layout layout;
     graph_id angles[2];
     graph_id positions, row_seq, span_lo, span_hi, logits_rows;
+    graph_id states_in, states_out, seq_rows; /* GRAPH_NONE: no recurrent layer */
+    int64_t state_floats;                     /* of a sequence, taken so far */
     graph_id block_table[MODEL_MAX_GROUPS], slots[MODEL_MAX_GROUPS];
 } model_builder;
 
@@ -34,5 +36,7 @@ graph_id mica_builder_activation(model_builder *b, graph_id x);
 graph_id mica_builder_gated(model_builder *b, graph_id x, linear gate, linear up, linear down);
 /* moe.c: the experts' sum for each row, and what every row takes. */
 graph_id mica_builder_moe(model_builder *b, const moe_layer *l, graph_id x);
+/* delta.c: a gated-delta layer in attention's place. */
+graph_id mica_builder_delta(model_builder *b, const delta_layer *l, graph_id x);
 
 #endif

@@ -325,6 +325,8 @@ mica_status mica_config_read(const config_source *source, const model_kind *kind
     mica_config_read_ropes(&r, out, facts);
     mica_config_read_windows(&r, out);
     mica_config_read_moe(&r, out);
+    mica_config_read_mixers(&r, out);
+    out->gates_attention = a->gates_attention;
     mica_config_refuse_unknown(&r);
     return r.st;
 }

@@ -63,7 +63,8 @@ const char *mica_config_string(config_reader *r, const json_value *object, const
 void mica_config_read_ropes(config_reader *r, model_config *c, config_facts *facts);
 void mica_config_read_windows(config_reader *r, model_config *c);
 void mica_config_refuse_unknown(config_reader *r);
-void mica_config_read_moe(config_reader *r, model_config *c); /* config_moe.c */
+void mica_config_read_moe(config_reader *r, model_config *c);    /* config_moe.c */
+void mica_config_read_mixers(config_reader *r, model_config *c); /* config_recurrent.c */
 
 /* config.json of the family `a`. Arrays go to `arena`. */
 mica_status mica_config_read(const config_source *source, const model_kind *kind, const arch *a,

@@ -46,12 +46,12 @@ static void check_layer_types(config_reader *r, const json_value *types, int64_t
     }
     for (size_t i = 0; i < types->n; i++) {
         const char *type = mica_json_string(types->items[i], NULL);
-        if (type && (!strcmp(type, "full_attention") || !strcmp(type, "sliding_attention")))
-            continue;
+        const char *other = r->arch->mixers ? "linear_attention" : "sliding_attention";
+        if (type && (!strcmp(type, "full_attention") || !strcmp(type, other))) continue;
         r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
                           "%s: config.json: layer_types[%zu] is \"%s\"; %s has full_attention and "
-                          "sliding_attention",
-                          r->where, i, type ? type : "no string", r->arch->name);
+                          "%s",
+                          r->where, i, type ? type : "no string", r->arch->name, other);
         return;
     }
 }

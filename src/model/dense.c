@@ -21,7 +21,7 @@ static graph_id row_input(model_builder *b, const char *name, graph_sym sym, int
 graph_id mica_builder_norm(model_builder *b, graph_id x, norm_weight w, const char *name) {
     graph_id weight = mica_graph_vector(b->g, b->wide_norms ? w.wide : w.own);
     float eps = b->c->rms_norm_eps;
-    if (b->a->norm == NORM_RMS || b->a->norm == NORM_RMS_PLUS_1)
+    if (b->a->norm <= NORM_RMS_PLUS_1)
         return named(b, mica_graph_rms_norm(b->g, x, weight, eps), name);
     graph_id bias = mica_graph_vector(b->g, w.bias);
     return named(b, mica_graph_layer_norm(b->g, x, weight, bias, eps), name);
@@ -63,6 +63,19 @@ static mica_status add_groups(model_builder *b, int64_t n_blocks) {
         out->n_groups++;
     }
     return MICA_OK;
+}
+
+/* The addresses of states and the rows of each sequence, if a layer has a state. */
+static void add_states(model_builder *b) {
+    graph_dim seqs = mica_dim_sym(1, GRAPH_SEQS), bounds = {1, GRAPH_SEQS, 1};
+    bool any = false;
+    for (int64_t i = 0; i < b->c->n_layers; i++)
+        any = any || b->c->mixer[i] != MIXER_ATTENTION;
+    b->states_in = b->states_out = b->seq_rows = GRAPH_NONE;
+    if (!any) return;
+    b->states_in = input(b, "states_in", MICA_U64, 1, &seqs, &b->out->states_in);
+    b->states_out = input(b, "states_out", MICA_U64, 1, &seqs, &b->out->states_out);
+    b->seq_rows = input(b, "seq_rows", MICA_I32, 1, &bounds, &b->out->seq_rows);
 }
 
 static void add_angles(model_builder *b, int idx) {
@@ -144,14 +157,24 @@ static void project_qkv(model_builder *b, const dense_layer *l, graph_id x, grap
     out[2] = mica_builder_project(b, x, l->v, "v_proj");
 }
 
+/* A projection that holds a gate beside each query head: the queries, and the gates side by side.
+ */
+static graph_id cut_gate(model_builder *b, graph_id q, graph_id *gate) {
+    int64_t d = b->c->head_dim;
+    graph_id both = mica_graph_heads(b->g, q, b->c->n_heads);
+    *gate = mica_graph_flat(b->g, mica_graph_copy(b->g, mica_graph_slice(b->g, both, d, d)));
+    return mica_graph_slice(b->g, both, 0, d);
+}
+
 static graph_id attention(model_builder *b, int32_t layer, graph_id x) {
     const dense_layer *l = &b->m->weights.layers[layer];
     const model_config *c = b->c;
     const head_part q_part = {l->q_norm, c->n_heads, "q_norm", "q_rope"};
     const head_part k_part = {l->k_norm, c->n_kv_heads, "k_norm", "k_rope"};
     int32_t group = group_of(b, c->window[layer]);
-    graph_id qkv[3];
+    graph_id qkv[3], gate = GRAPH_NONE;
     project_qkv(b, l, x, qkv);
+    if (c->gates_attention) qkv[0] = cut_gate(b, qkv[0], &gate);
     graph_id v = qkv[2];
     if (c->clip_qkv != 0.0f) v = named(b, mica_graph_clamp(b->g, v, c->clip_qkv), "clip");
     if (!l->qkv.weight) v = mica_graph_heads(b->g, v, c->n_kv_heads);
@@ -160,7 +183,8 @@ static graph_id attention(model_builder *b, int32_t layer, graph_id x) {
     if (c->query_boost != 0.0f)
         q = mica_graph_position_scale(b->g, q, b->positions, c->query_boost, 0,
                                       c->query_boost_length);
-    graph_id cache = named(b, mica_graph_cache(b->g, layer, &b->layout), "cache");
+    int cache_idx = b->out->n_caches++;
+    graph_id cache = named(b, mica_graph_cache(b->g, cache_idx, &b->layout), "cache");
     graph_id written = mica_graph_kv_write(b->g, cache, k, v, b->slots[group]);
     attention_inputs in = {.block_table = b->block_table[group],
                            .positions = b->positions,
@@ -169,8 +193,10 @@ static graph_id attention(model_builder *b, int32_t layer, graph_id x) {
                            .span_hi = b->span_hi};
     graph_id o = mica_graph_attention(b->g, q, named(b, written, "kv_write"), &in, GRAPH_NONE,
                                       c->attention_scale, c->window[layer], c->attention_softcap);
-    b->out->caches[layer].group = group;
-    b->out->caches[layer].layout = b->layout;
+    b->out->caches[cache_idx].group = group;
+    b->out->caches[cache_idx].layout = b->layout;
+    if (c->gates_attention)
+        o = mica_graph_mul(b->g, named(b, o, "attention"), mica_graph_sigmoid(b->g, gate));
     return mica_builder_project(b, named(b, o, "attention"), l->o, "o_proj");
 }
 
@@ -219,7 +245,7 @@ static graph_id block(model_builder *b, int32_t layer, graph_id x) {
     block_kind kind = b->m->facts.block;
     bool pre = kind != BLOCK_POST, post = kind == BLOCK_SANDWICH || kind == BLOCK_POST;
     graph_id n = pre ? mica_builder_norm(b, x, l->input_norm, "input_norm") : x;
-    graph_id y = attention(b, layer, n);
+    graph_id y = l->delta ? mica_builder_delta(b, l->delta, n) : attention(b, layer, n);
     if (post) y = mica_builder_norm(b, y, l->post_attention_norm, "post_attention_norm");
     if (kind == BLOCK_PARALLEL || kind == BLOCK_PARALLEL_2) {
         if (kind == BLOCK_PARALLEL_2) n = mica_builder_norm(b, x, l->pre_mlp_norm, "pre_mlp_norm");
@@ -299,6 +325,7 @@ void mica_dense_build(const model *m, const model_build_options *options, model_
     }
     for (int i = 0; i < b.c->n_ropes; i++)
         add_angles(&b, i);
-    out->n_caches = (int)b.c->n_layers;
+    add_states(&b);
     add_body(&b, tokens);
+    out->state_bytes = (size_t)b.state_floats * sizeof(float);
 }

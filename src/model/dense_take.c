@@ -51,7 +51,7 @@ norm_weight mica_taker_norm(model_taker *t, const char *name, int64_t n) {
     const weight_vector *v = mica_taker_vector(t, name, "weight", n);
     norm.own = norm.wide = v;
     if (v && has_bias(t, name, a->norm_bias)) norm.bias = mica_taker_vector(t, name, "bias", n);
-    bool plus_1 = a->norm == NORM_RMS_PLUS_1 || a->norm == NORM_LAYER_PLUS_1;
+    bool plus_1 = a->norm == NORM_RMS_PLUS_1 || a->norm == NORM_LAYER_PLUS_1 || t->is_raw;
     if (!v || !plus_1 || t->m->facts.is_gguf) return norm;
     norm.own = add_one(t, v, v->dtype);
     norm.wide = v->dtype == MICA_F32 || t->st ? norm.own : add_one(t, v, MICA_F32);
@@ -143,7 +143,7 @@ static void take_conv1d(model_taker *t, dense_layer *l, int64_t n_q, int64_t n_k
 static void take_attention(model_taker *t, dense_layer *l, int64_t n_q, int64_t n_kv) {
     static const char *const names[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
     const arch *a = t->m->facts.arch;
-    const int64_t rows[] = {n_q, n_kv, n_kv};
+    const int64_t rows[] = {t->m->config.gates_attention ? 2 * n_q : n_q, n_kv, n_kv};
     linear *out[] = {&l->q, &l->k, &l->v};
     int64_t hidden = t->m->config.hidden_size;
     char full[128];
@@ -258,19 +258,30 @@ static void take_norms(model_taker *t, dense_layer *l, int64_t hidden) {
     }
 }
 
+/* The half of a layer after attention. */
+static void take_wide(model_taker *t, int64_t index, dense_layer *l) {
+    const moe_config *moe = &t->m->config.moe;
+    if (moe->n_experts && moe->is_sparse[index])
+        l->moe = mica_taker_moe(t);
+    else
+        take_mlp(t, l);
+}
+
 static void take_layer(model_taker *t, int64_t index, dense_layer *l) {
     const model_config *c = &t->m->config;
     int64_t n_q = c->n_heads * c->head_dim, n_kv = c->n_kv_heads * c->head_dim;
     snprintf(t->scope, sizeof(t->scope), "model.layers.%lld.", (long long)index);
     take_norms(t, l, c->hidden_size);
+    if (c->mixer[index] == MIXER_DELTA) {
+        l->delta = mica_taker_delta(t);
+        take_wide(t, index, l);
+        return;
+    }
     if (is_turned(t, n_q + 2 * n_kv)) {
         take_conv1d(t, l, n_q, n_kv);
     } else {
         take_attention(t, l, n_q, n_kv);
-        if (c->moe.n_experts && c->moe.is_sparse[index])
-            l->moe = mica_taker_moe(t);
-        else
-            take_mlp(t, l);
+        take_wide(t, index, l);
     }
     l->q_norm = take_qk_norm(t, "self_attn.q_norm", c->n_heads);
     l->k_norm = take_qk_norm(t, "self_attn.k_norm", c->n_kv_heads);
@@ -282,6 +293,7 @@ mica_status mica_dense_take(model *m, mica_error *err) {
     const arch *a = m->facts.arch;
     dense_weights *w = &m->weights;
     model_taker t = {.m = m, .err = err};
+    t.is_raw = a->norm == NORM_RMS_RAW_PLUS_1 && mica_taker_is_raw(&t);
     w->layers = mica_arena_calloc(&m->arena, (size_t)c->n_layers, sizeof(*w->layers));
     if (!w->layers) {
         mica_taker_no_memory(&t);

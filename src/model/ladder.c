@@ -14,10 +14,29 @@
 static const struct {
     const char *type, *target;
 } remaps[] = {
-    {"mistral", "llama"},       {"iquestcoder", "llama"},           {"gemma3", "gemma3_text"},
-    {"llava", "mistral3"},      {"phi-msft", "phixtral"},           {"falcon_mamba", "mamba"},
-    {"kimi_k2", "deepseek_v3"}, {"joyai_llm_flash", "deepseek_v3"}, {"qwen2_5_vl", "qwen2_vl"},
-    {"minimax_m2", "minimax"},  {"gemma4_unified", "gemma4"},
+    {"mistral", "llama"},
+    {"iquestcoder", "llama"},
+    {"gemma3", "gemma3_text"},
+    {"llava", "mistral3"},
+    {"phi-msft", "phixtral"},
+    {"falcon_mamba", "mamba"},
+    {"kimi_k2", "deepseek_v3"},
+    {"joyai_llm_flash", "deepseek_v3"},
+    {"qwen2_5_vl", "qwen2_vl"},
+    {"minimax_m2", "minimax"},
+    {"gemma4_unified", "gemma4"},
+    {"qwen3_5", "qwen3_5_text"},
+    {"qwen3_5_moe", "qwen3_5_moe_text"},
+};
+
+/* Types that hand the decision to their text_config, and what its type is when it has none. */
+static const struct {
+    const char *type, *text_type;
+} wrappers[] = {
+    {"mistral3", "mistral"},
+    {"gemma3", "gemma3_text"},
+    {"qwen3_5", "qwen3_5_text"},
+    {"qwen3_5_moe", "qwen3_5_moe_text"},
 };
 
 static const char *remap(const char *type) {
@@ -29,7 +48,7 @@ static const char *remap(const char *type) {
 /* The i-th row in the order of the files; NULL: there are no more. */
 static const arch *row_at(size_t i) {
     const arch_table *const tables[] = {&mica_archs_first, &mica_archs_dense, &mica_archs_moe,
-                                        &mica_archs_older};
+                                        &mica_archs_older, &mica_archs_recurrent};
     for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
         if (i < tables[t]->n) return &tables[t]->rows[i];
         i -= tables[t]->n;
@@ -52,7 +71,6 @@ const arch *mica_arch_at(size_t i) {
             n_before += strcmp(row_at(j)->name, row_at(k)->name) < 0;
         if (n_before == i) return row_at(k);
     }
-    return NULL;
 }
 
 size_t mica_model_n_archs(void) { return mica_n_archs(); }
@@ -93,6 +111,13 @@ static mica_status copy_type(char out[48], const json_value *object, const char 
     return MICA_OK;
 }
 
+static const char *wrapped_type(const char *type) {
+    if (!strcmp(remap(type), "mistral3")) type = "mistral3";
+    for (size_t i = 0; i < sizeof(wrappers) / sizeof(wrappers[0]); i++)
+        if (!strcmp(wrappers[i].type, type)) return wrappers[i].text_type;
+    return NULL;
+}
+
 mica_status mica_dispatch_kind(model_kind *out, const json_value *config, const char *where,
                                mica_error *err) {
     model_kind kind = {0};
@@ -104,9 +129,8 @@ mica_status mica_dispatch_kind(model_kind *out, const json_value *config, const 
         return mica_fail(err, MICA_E_FORMAT, "%s: config.json: \"text_config\" must be an object",
                          where);
     kind.wrapped = text != NULL;
-    bool is_mistral3 = !strcmp(remap(kind.file_type), "mistral3");
-    if (text && (is_mistral3 || !strcmp(kind.file_type, "gemma3"))) {
-        const char *fallback = is_mistral3 ? "mistral" : "gemma3_text";
+    const char *fallback = text ? wrapped_type(kind.file_type) : NULL;
+    if (fallback) {
         if (mica_json_find_set(text, "model_type"))
             st = copy_type(kind.text_type, text, where, err);
         else

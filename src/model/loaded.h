@@ -27,11 +27,21 @@ typedef struct moe_layer {
     linear shared_router;
 } moe_layer;
 
+/* A gated-delta layer: projections apart, or qkvz and ba. */
+typedef struct delta_layer {
+    linear qkv, z, b, a;
+    linear qkvz, ba;
+    const weight_vector *conv; /* [2 key + val, conv_width] */
+    const weight_vector *a_log, *dt_bias, *norm;
+    linear out;
+} delta_layer;
+
 /* N1 to N4 of block_kind; those that a block lacks are empty. */
 typedef struct dense_layer {
     norm_weight input_norm, post_attention_norm, pre_mlp_norm, post_mlp_norm;
     norm_weight q_norm, k_norm;
     linear q, k, v, o, gate, up, down;
+    const delta_layer *delta;          /* instead of attention; NULL: attention */
     const moe_layer *moe;              /* instead of gate, up, down; NULL: a dense MLP */
     linear qkv;                        /* QKV_GROUPS, instead of q, k and v */
     float alpha_p, alpha_n, beta, eps; /* of ACT_XIELU, as the operation wants them */

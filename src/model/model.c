@@ -149,6 +149,7 @@ static void no_slots(model_graph *mg) {
     for (int i = 0; i < MODEL_MAX_GROUPS; i++)
         mg->block_table[i] = mg->slots[i] = -1;
     mg->rope_periods[0] = mg->rope_periods[1] = -1;
+    mg->states_in = mg->states_out = mg->seq_rows = -1;
 }
 
 mica_status mica_model_build(model *m, const model_build_options *options, model_graph *out,

@@ -44,6 +44,14 @@ typedef struct moe_config {
     bool is_sparse[MODEL_MAX_LAYERS];
 } moe_config;
 
+/* Gated-delta layers (docs/models.md 11). */
+typedef struct delta_config {
+    int64_t n_k_heads, n_v_heads, k_dim, v_dim;
+    int64_t conv_width;
+} delta_config;
+
+typedef enum mixer_kind { MIXER_ATTENTION, MIXER_DELTA } mixer_kind;
+
 typedef struct model_config {
     char model_type[48]; /* as in the file */
     char arch[48];       /* after remapping: the descriptor's name */
@@ -67,6 +75,9 @@ typedef struct model_config {
     int n_ropes;
     bool rope_traditional;
     moe_config moe;
+    uint8_t mixer[MODEL_MAX_LAYERS]; /* mixer_kind */
+    delta_config delta;
+    bool gates_attention; /* q_proj holds a gate beside each query head */
     int32_t eos_ids[32];
     int n_eos;
     int32_t bos_id;   /* -1: unknown */
@@ -117,7 +128,10 @@ typedef struct model_graph {
     /* Models whose periods depend on the length (dynamic, longrope): f32 [R, D/2] per rope, which
      * the engine fills with mica_model_rope_periods; -1 elsewhere. */
     int32_t rope_periods[2];
-    size_t state_bytes;
+    /* Of models with recurrent layers: u64 [S] addresses of each sequence's state before and after
+     * the step, i32 [S+1] the rows of each sequence. */
+    int32_t states_in, states_out, seq_rows;
+    size_t state_bytes; /* of one sequence's state; 0: none */
 } model_graph;
 
 mica_status mica_model_build(model *m, const model_build_options *options, model_graph *out,

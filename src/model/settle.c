@@ -34,6 +34,7 @@ static mica_status settle_head_dim(model_config *c, const config_facts *facts,
     const char *q = "model.layers.0.self_attn.q_proj";
     int64_t rows = mica_weights_rows(weights, q);
     int64_t even = c->hidden_size / c->n_heads, n_all = c->n_heads;
+    if (c->gates_attention) n_all *= 2;
     if (rows < 0 && !facts->arch->is_conv1d) { /* fused: as many heads of k and of v besides */
         q = "model.layers.0.self_attn.qkv_proj";
         rows = mica_weights_rows(weights, q);

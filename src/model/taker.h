@@ -10,6 +10,7 @@ typedef struct model_taker {
     char scope[64]; /* "model.layers.3." */
     mica_error *err;
     mica_status st;
+    bool is_raw; /* NORM_RMS_RAW_PLUS_1: norms lack their 1 */
 } model_taker;
 
 void mica_taker_no_memory(model_taker *t);
@@ -21,5 +22,9 @@ linear mica_taker_linear(model_taker *t, const char *name, int64_t n_out, int64_
                          bias_rule rule);
 /* moe_take.c: the experts of one layer. */
 const moe_layer *mica_taker_moe(model_taker *t);
+/* delta_take.c: a gated-delta layer, and whether its tensors lie as on the hub (then norms lack
+ * their 1). */
+const delta_layer *mica_taker_delta(model_taker *t);
+bool mica_taker_is_raw(const model_taker *t);
 
 #endif

@@ -469,8 +469,8 @@ static void test_dispatch(void **state) {
                "\"gemma4_assistant\" is a draft model; pass it as the drafter of a target model");
     expect_bad("{\"model_type\":\"mistral3\",\"text_config\":{\"model_type\":\"ministral9\"}}",
                MICA_E_UNSUPPORTED, "unsupported model_type \"ministral9\"");
-    expect_bad("{\"model_type\":\"qwen3_5\",\"text_config\":{\"model_type\":\"llama\"}}",
-               MICA_E_UNSUPPORTED, "unsupported model_type \"qwen3_5\"");
+    expect_bad("{\"model_type\":\"qwen2_vl\",\"text_config\":{\"model_type\":\"llama\"}}",
+               MICA_E_UNSUPPORTED, "unsupported model_type \"qwen2_vl\"");
     expect_bad("{\"model_type\":3}", MICA_E_FORMAT, "no \"model_type\"");
     reading r;
     assert_string_equal(read_ok(&r, "{\"model_type\":\"iquestcoder\"," SIZES "}")->arch, "llama");

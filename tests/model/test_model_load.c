@@ -77,15 +77,19 @@ static void check_graph(const model *m, const model_graph *mg, const char *name)
     if (mg->g.n_outputs != 1 || out->type.n_dims != 2 || out->type.dim[0].sym != GRAPH_LOGITS ||
         out->type.dim[1].n != c->vocab_size)
         fail_msg("%s: the output is not [LOGITS, vocab]", name);
-    if (mg->n_caches != c->n_layers) fail_msg("%s: %d caches", name, mg->n_caches);
+    int n_attention = 0;
+    for (int64_t i = 0; i < c->n_layers; i++)
+        n_attention += c->mixer[i] == MIXER_ATTENTION;
+    if (mg->n_caches != n_attention) fail_msg("%s: %d caches", name, mg->n_caches);
     for (int i = 0; i < mg->n_caches; i++)
         if (mg->windows[mg->caches[i].group] != c->window[i] ||
             mg->caches[i].layout.head_dim != c->head_dim)
             fail_msg("%s: cache %d", name, i);
     assert_int_equal(mg->windows[0], c->window[0]);
     assert_int_equal(n_ops(&mg->g, OP_ROPE_ANGLES), c->n_ropes);
-    assert_int_equal(n_ops(&mg->g, OP_ATTENTION), c->n_layers);
-    assert_int_equal(mg->g.n_inputs, 6 + 2 * mg->n_groups);
+    assert_int_equal(n_ops(&mg->g, OP_ATTENTION), n_attention);
+    assert_int_equal(mg->state_bytes > 0, n_attention < c->n_layers);
+    assert_int_equal(mg->g.n_inputs, 6 + 2 * mg->n_groups + (mg->state_bytes ? 3 : 0));
     for (int32_t i = 0; i < mg->g.n_nodes; i++) {
         const graph_node *n = &mg->g.nodes[i];
         bool plain = n->op == OP_VIEW || n->op == OP_ADD;

@@ -184,7 +184,7 @@ static void build_delta(delta *d, int32_t chunk) {
     d->seq_rows = i32(&d->r, "seq_rows", bounds);
     d->in = rig_input(&d->r, "state_in", MICA_U64, 1, &seqs);
     d->out = rig_input(&d->r, "state_out", MICA_U64, 1, &seqs);
-    delta_inputs in = {d->in, d->out, d->seq_rows, d->positions};
+    state_inputs in = {d->in, d->out, d->seq_rows, d->positions, 0};
     mica_graph_output(g,
                       mica_graph_gated_delta(g, d->q, d->k, d->v, d->decay, d->beta, &in, chunk));
     d->n_state = mica_graph_delta_state(KEY_HEADS, VALUE_HEADS, KEY_DIM, VALUE_DIM, chunk);

@@ -10,6 +10,7 @@
 
 MICA_DECLARE_KERNELS(attention_ref);
 MICA_DECLARE_KERNELS(attention_rows_ref);
+MICA_DECLARE_KERNELS(conv_ref);
 MICA_DECLARE_KERNELS(delta_ref);
 MICA_DECLARE_KERNELS(elementwise_ref);
 MICA_DECLARE_KERNELS(embed_ref);
@@ -25,6 +26,7 @@ MICA_DECLARE_KERNELS(train_ref);
 static const kernel_family ref_families[] = {
     {mica_kernels_attention_ref, &mica_n_kernels_attention_ref},
     {mica_kernels_attention_rows_ref, &mica_n_kernels_attention_rows_ref},
+    {mica_kernels_conv_ref, &mica_n_kernels_conv_ref},
     {mica_kernels_delta_ref, &mica_n_kernels_delta_ref},
     {mica_kernels_elementwise_ref, &mica_n_kernels_elementwise_ref},
     {mica_kernels_embed_ref, &mica_n_kernels_embed_ref},

@@ -17,7 +17,7 @@
 enum { IN_Q, IN_K, IN_V, IN_DECAY, IN_BETA, IN_STATE, IN_STATE_OUT, IN_SEQ_ROWS, IN_POSITIONS };
 
 typedef struct delta_sizes {
-    int64_t n_k_heads, n_v_heads, k_dim, v_dim, chunk;
+    int64_t n_k_heads, n_v_heads, k_dim, v_dim, chunk, offset;
 } delta_sizes;
 
 /* The parts of one sequence's state. */
@@ -27,13 +27,14 @@ typedef struct delta_state {
 
 static delta_sizes sizes_of(const kernel_call *call) {
     const kernel_operand *q = &call->src[IN_Q], *v = &call->src[IN_V];
-    delta_sizes z = {q->dim[1], v->dim[1], q->dim[2], v->dim[2], call->attr->delta.chunk};
+    delta_sizes z = {q->dim[1], v->dim[1], q->dim[2], v->dim[2], call->attr->delta.chunk,
+                     call->attr->delta.offset};
     return z;
 }
 
 static delta_state state_at(const kernel_operand *addresses, int64_t seq, const delta_sizes *z) {
     delta_state st;
-    st.s = (float *)(uintptr_t)((const uint64_t *)addresses->data)[seq];
+    st.s = (float *)(uintptr_t)((const uint64_t *)addresses->data)[seq] + z->offset;
     st.k = st.s + z->n_v_heads * z->v_dim * z->k_dim;
     st.u = st.k + z->chunk * z->n_k_heads * z->k_dim;
     st.decay = st.u + z->chunk * z->n_v_heads * z->v_dim;
