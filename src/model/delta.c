@@ -32,8 +32,8 @@ static graph_id convolve(model_builder *b, const delta_layer *l, graph_id x, int
         (const char *)l->conv->data + (size_t)(first * width) * mica_dtype_bytes(l->conv->dtype);
     graph_id w = mica_graph_const(b->g, l->conv->name, l->conv->dtype, 2, dims, data);
     state_inputs in = state_of(b, (width - 1) * n);
-    graph_id y = mica_graph_causal_conv(b->g, x, w, GRAPH_NONE, &in);
-    return named(b, mica_graph_silu(b->g, y), name);
+    graph_id y = named(b, mica_graph_causal_conv(b->g, x, w, GRAPH_NONE, &in), name);
+    return named(b, mica_graph_silu(b->g, y), "conv_silu");
 }
 
 /* What the recurrence reads: q, k, v by heads (after the convolution), z, b and a. */
@@ -57,8 +57,10 @@ static delta_parts project_apart(model_builder *b, const delta_layer *l, graph_i
 }
 
 /* Channels [first, first + n) of each head of x [R, heads, ..], side by side: [R, heads * n]. */
-static graph_id gather_part(model_builder *b, graph_id x, int64_t first, int64_t n) {
-    return mica_graph_flat(b->g, mica_graph_copy(b->g, mica_graph_slice(b->g, x, first, n)));
+static graph_id gather_part(model_builder *b, graph_id x, int64_t first, int64_t n,
+                            const char *name) {
+    graph_id part = mica_graph_copy(b->g, mica_graph_slice(b->g, x, first, n));
+    return mica_graph_flat(b->g, named(b, part, name));
 }
 
 /* Rows of in_proj_qkvz and in_proj_ba go by key head: its q, k, and the v and z of its value heads;
@@ -71,22 +73,24 @@ static delta_parts project_fused(model_builder *b, const delta_layer *l, graph_i
         mica_graph_heads(b->g, mica_builder_project(b, x, l->qkvz, "in_proj_qkvz"), d->n_k_heads);
     graph_id ba =
         mica_graph_heads(b->g, mica_builder_project(b, x, l->ba, "in_proj_ba"), d->n_k_heads);
-    graph_id q = convolve(b, l, gather_part(b, qkvz, 0, d->k_dim), 0, key, "conv_q");
-    graph_id k = convolve(b, l, gather_part(b, qkvz, d->k_dim, d->k_dim), key, key, "conv_k");
-    graph_id v = convolve(b, l, gather_part(b, qkvz, 2 * d->k_dim, wide), 2 * key, val, "conv_v");
+    graph_id q = convolve(b, l, gather_part(b, qkvz, 0, d->k_dim, "q"), 0, key, "conv_q");
+    graph_id k = convolve(b, l, gather_part(b, qkvz, d->k_dim, d->k_dim, "k"), key, key, "conv_k");
+    graph_id v =
+        convolve(b, l, gather_part(b, qkvz, 2 * d->k_dim, wide, "v"), 2 * key, val, "conv_v");
     return (delta_parts){.q = mica_graph_heads(b->g, q, d->n_k_heads),
                          .k = mica_graph_heads(b->g, k, d->n_k_heads),
                          .v = mica_graph_heads(b->g, v, d->n_v_heads),
-                         .z = gather_part(b, qkvz, 2 * d->k_dim + wide, wide),
-                         .b = gather_part(b, ba, 0, group),
-                         .a = gather_part(b, ba, group, group)};
+                         .z = gather_part(b, qkvz, 2 * d->k_dim + wide, wide, "z"),
+                         .b = gather_part(b, ba, 0, group, "b"),
+                         .a = gather_part(b, ba, group, group, "a")};
 }
 
 /* Unit length (with 1e-6 in the sum of squares), times `factor`. */
 static graph_id unit_heads(model_builder *b, graph_id x, double factor, const char *name) {
     int64_t dim = b->c->delta.k_dim;
     graph_id y = mica_graph_rms_norm(b->g, x, GRAPH_NONE, (float)(1e-6 / (double)dim));
-    return named(b, mica_graph_scale(b->g, y, (float)factor), name);
+    return mica_graph_name(b->g, mica_graph_scale(b->g, named(b, y, name), (float)factor),
+                           "unit_scale");
 }
 
 /* y normed by heads, times silu(z) in f32, rounded once. */
@@ -96,11 +100,12 @@ static graph_id gated_norm(model_builder *b, const delta_layer *l, graph_id y, g
     mica_dtype t = b->g->nodes[y].type.dtype;
     graph_id n = mica_graph_rms_norm(b->g, mica_graph_heads(b->g, y, d->n_v_heads),
                                      mica_graph_vector(b->g, l->norm), b->c->rms_norm_eps);
-    if (t != MICA_F32) z = mica_graph_cast(b->g, z, MICA_F32);
+    if (t != MICA_F32) z = named(b, mica_graph_cast(b->g, z, MICA_F32), "z_wide");
     graph_id gate = mica_graph_silu(b->g, mica_graph_heads(b->g, z, d->n_v_heads));
-    graph_id out = mica_graph_mul(b->g, named(b, n, "norm"), gate);
-    if (t != MICA_F32) out = mica_graph_cast(b->g, out, t);
-    return mica_graph_flat(b->g, named(b, out, "gated_norm"));
+    graph_id out =
+        named(b, mica_graph_mul(b->g, named(b, n, "norm"), named(b, gate, "z_silu")), "gated_norm");
+    if (t != MICA_F32) out = named(b, mica_graph_cast(b->g, out, t), "gated_norm_rounded");
+    return mica_graph_flat(b->g, out);
 }
 
 graph_id mica_builder_delta(model_builder *b, const delta_layer *l, graph_id x) {

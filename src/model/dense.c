@@ -162,7 +162,8 @@ static void project_qkv(model_builder *b, const dense_layer *l, graph_id x, grap
 static graph_id cut_gate(model_builder *b, graph_id q, graph_id *gate) {
     int64_t d = b->c->head_dim;
     graph_id both = mica_graph_heads(b->g, q, b->c->n_heads);
-    *gate = mica_graph_flat(b->g, mica_graph_copy(b->g, mica_graph_slice(b->g, both, d, d)));
+    graph_id copy = mica_graph_copy(b->g, mica_graph_slice(b->g, both, d, d));
+    *gate = mica_graph_flat(b->g, named(b, copy, "attn_gate"));
     return mica_graph_slice(b->g, both, 0, d);
 }
 
@@ -195,8 +196,10 @@ static graph_id attention(model_builder *b, int32_t layer, graph_id x) {
                                       c->attention_scale, c->window[layer], c->attention_softcap);
     b->out->caches[cache_idx].group = group;
     b->out->caches[cache_idx].layout = b->layout;
-    if (c->gates_attention)
-        o = mica_graph_mul(b->g, named(b, o, "attention"), mica_graph_sigmoid(b->g, gate));
+    if (c->gates_attention) {
+        gate = named(b, mica_graph_sigmoid(b->g, gate), "attn_gate_sigmoid");
+        o = named(b, mica_graph_mul(b->g, named(b, o, "attention"), gate), "gated_attention");
+    }
     return mica_builder_project(b, named(b, o, "attention"), l->o, "o_proj");
 }
 
