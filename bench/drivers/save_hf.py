@@ -4,13 +4,16 @@ import sys
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_model
+from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM
 
 path, out = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
 model = AutoModelForCausalLM.from_pretrained(str(path.parent), gguf_file=path.name, dtype=torch.bfloat16)
+tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+if model.config.tie_word_embeddings:
+    tensors.pop("lm_head.weight", None)
 out.mkdir(parents=True, exist_ok=True)
-save_model(model, str(out / "model.safetensors"), metadata={"format": "pt"})
+save_file(tensors, str(out / "model.safetensors"), {"format": "pt"})
 config = model.config.to_dict()
 config.pop("quantization_config", None)
 config["torch_dtype"] = "bfloat16"

@@ -19,6 +19,7 @@ int mica_verb_plan(int argc, char **argv);
 int mica_verb_bench(int argc, char **argv);
 int mica_verb_synth(int argc, char **argv);
 int mica_verb_pack(int argc, char **argv);
+int mica_verb_eval(int argc, char **argv);
 
 /* Options of every verb that computes. */
 typedef struct compute_options {

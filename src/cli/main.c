@@ -26,6 +26,7 @@ static const verb_entry verbs[] = {
     {"plan", NULL, mica_verb_plan, "the compiled tape of a model: steps, shapes, kernels, memory"},
     {"bench", "benchmark", mica_verb_bench, "prefill and decode speed beside memory bandwidth"},
     {"synth", NULL, mica_verb_synth, "write a checkpoint of a known shape with random weights"},
+    {"eval", NULL, mica_verb_eval, "how well a model predicts a text"},
     {"pack", NULL, mica_verb_pack, "re-ordered weights on disk: list, verify, remove"},
 };
 enum { N_VERBS = sizeof(verbs) / sizeof(verbs[0]) };

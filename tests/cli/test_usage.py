@@ -5,7 +5,7 @@ import sys
 from cli import check, check_error, finish, run
 
 exe = sys.argv[1]
-VERBS = ["generate", "logits", "tokenize", "detokenize", "inspect", "plan", "bench", "synth", "pack"]
+VERBS = ["generate", "logits", "tokenize", "detokenize", "inspect", "plan", "bench", "synth", "pack", "eval"]
 
 check_error(exe, [], 2, "usage")
 check_error(exe, ["fly"], 2, "fly")
