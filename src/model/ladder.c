@@ -71,6 +71,7 @@ const arch *mica_arch_at(size_t i) {
             n_before += strcmp(row_at(j)->name, row_at(k)->name) < 0;
         if (n_before == i) return row_at(k);
     }
+    return NULL;
 }
 
 size_t mica_model_n_archs(void) { return mica_n_archs(); }

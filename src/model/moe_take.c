@@ -22,7 +22,7 @@ static void block_path(const model_taker *t, char *out, size_t n, const char *re
 }
 
 static bool has(const model_taker *t, const char *path, const char *suffix) {
-    char name[192];
+    char name[224];
     snprintf(name, sizeof(name), "%s%s", path, suffix);
     return mica_weights_has(t->m->store, name);
 }
@@ -52,7 +52,7 @@ static const weight_matrix *take_each(model_taker *t, expert_part part, const ex
     weight_matrix *parts = new_parts(t, s->n);
     expert_shape one = {0, s->n_out, s->n_in};
     for (int64_t e = 0; !t->st && e < s->n; e++) {
-        char rest[96], each[160];
+        char rest[96], each[192];
         snprintf(rest, sizeof(rest), "experts.%lld.%s", (long long)e, part_names[part]);
         block_path(t, each, sizeof(each), rest);
         const weight_matrix *m = matrix(t, each, &one);
@@ -76,7 +76,7 @@ static const weight_matrix *take_rows(model_taker *t, const char *stack, const c
 
 static const weight_matrix *take_experts(model_taker *t, expert_part part, expert_shape s) {
     static const char *const stacks[] = {"switch_mlp", "experts", "switch_glu"};
-    char rest[96], path[160], first[160];
+    char rest[96], path[192], first[192];
     for (size_t i = 0; i < sizeof(stacks) / sizeof(*stacks); i++) {
         snprintf(rest, sizeof(rest), "%s.%s", stacks[i], part_names[part]);
         block_path(t, path, sizeof(path), rest);
@@ -95,10 +95,10 @@ static void take_shared(model_taker *t, moe_layer *l) {
     const moe_rule *rule = t->m->facts.arch->moe;
     bias_rule bias = t->m->facts.arch->mlp_bias;
     int64_t hidden = t->m->config.hidden_size, wide = t->m->config.moe.shared_size;
-    char path[160];
+    char path[192];
     block_path(t, path, sizeof(path), "shared_expert.gate_up_proj");
     if (rule->shared_is_fused && has(t, path, ".weight")) {
-        char name[160];
+        char name[192];
         block_path(t, name, sizeof(name), "shared_expert.gate_proj");
         if (!t->st)
             t->st = mica_weights_matrix_rows(t->m->store, path, name, 2 * wide, 0, wide, hidden,
@@ -118,7 +118,7 @@ static void take_shared(model_taker *t, moe_layer *l) {
 }
 
 static const weight_vector *take_selection_bias(model_taker *t) {
-    char name[160];
+    char name[192];
     const weight_vector *v = NULL;
     block_path(t, name, sizeof(name), "gate.e_score_correction_bias");
     if (t->m->facts.arch->moe->selection_bias == BIAS_OPTIONAL && !has(t, name, "")) return NULL;
