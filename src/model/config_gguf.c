@@ -155,7 +155,9 @@ static void read_scales(gguf_reader *r, model_config *c, config_facts *facts) {
 /* Which norms of q and k there are is what the tensors say (settle.c). */
 static void read_structure(gguf_reader *r, config_facts *facts) {
     const arch *a = r->arch;
-    bool parallel = a->parallel_key && number(r, a->parallel_key, a->is_parallel) != 0.0;
+    char key[128];
+    snprintf(key, sizeof(key), "%s.%s", a->gguf, a->parallel_key ? a->parallel_key : "");
+    bool parallel = a->parallel_key && mica_gguf_bool(r->file, key, a->is_parallel);
     facts->block = parallel ? a->parallel_block : a->block;
     facts->qk_norm = a->qk_norm;
     facts->act = a->act;

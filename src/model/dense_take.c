@@ -195,6 +195,7 @@ static norm_weight take_norm_list(model_taker *t, const char *name, int64_t n_he
 static norm_weight take_qk_norm(model_taker *t, const char *name, int64_t n_heads) {
     int64_t d = t->m->config.head_dim;
     char full[128];
+    norm_weight joined = {0};
     switch (t->m->facts.qk_norm) {
     case QK_NORM_NONE:
         break;
@@ -206,8 +207,9 @@ static norm_weight take_qk_norm(model_taker *t, const char *name, int64_t n_head
         return mica_taker_norm(t, name, n_heads * d);
     case QK_NORM_LIST: /* GGUF files have one tensor */
         snprintf(full, sizeof(full), "%s%s.weight", t->scope, name);
-        if (mica_weights_has(t->m->store, full)) return mica_taker_norm(t, name, n_heads * d);
-        return take_norm_list(t, name, n_heads);
+        if (!mica_weights_has(t->m->store, full)) return take_norm_list(t, name, n_heads);
+        joined.own = joined.wide = mica_taker_vector(t, name, "weight", n_heads * d);
+        return joined;
     }
     return (norm_weight){0};
 }

@@ -13,6 +13,7 @@ static const name_pair top_names[] = {
     {"token_embd", "model.embed_tokens"},
     {"output_norm", "model.norm"},
     {"output", "lm_head"},
+    {"position_embd", "model.embed_positions"},
 };
 
 static const name_pair layer_names[] = {
@@ -20,6 +21,7 @@ static const name_pair layer_names[] = {
     {"attn_q", "self_attn.q_proj"},
     {"attn_k", "self_attn.k_proj"},
     {"attn_v", "self_attn.v_proj"},
+    {"attn_qkv", "self_attn.qkv_proj"},
     {"attn_output", "self_attn.o_proj"},
     {"attn_q_norm", "self_attn.q_norm"},
     {"attn_k_norm", "self_attn.k_norm"},
@@ -36,7 +38,12 @@ static const name_pair layer_names[] = {
 };
 
 /* Architectures with norms before and after each half call the one before the MLP ffn_norm. */
+static const char *const sandwich_archs[] = {"gemma2", "gemma3", "glm4"};
 static const name_pair sandwich_names[] = {{"ffn_norm", "pre_feedforward_layernorm"}};
+
+/* Architectures that keep gate and up in one tensor call it ffn_up. */
+static const char *const gate_up_archs[] = {"chatglm", "glm4", "phi3"};
+static const name_pair gate_up_names[] = {{"ffn_up", "mlp.gate_up_proj"}};
 
 const char *const mica_folder_prefixes[] = {"language_model.model.",
                                             "model.language_model.",
@@ -52,6 +59,12 @@ static const char *look_up(const name_pair *pairs, size_t n_pairs, const char *s
     for (size_t i = 0; i < n_pairs; i++)
         if (strlen(pairs[i].from) == n && !memcmp(pairs[i].from, stem, n)) return pairs[i].to;
     return NULL;
+}
+
+static bool is_one_of(const char *s, const char *const *list, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(list[i], s)) return true;
+    return false;
 }
 
 static bool starts_with(const char *s, const char *prefix) {
@@ -82,8 +95,10 @@ bool mica_gguf_canonical(const char *name, const char *arch, char *out, size_t n
     const char *to = NULL;
     if (rest && rest < suffix) {
         size_t n_stem = (size_t)(suffix - rest);
-        if (!strcmp(arch, "gemma2") || !strcmp(arch, "gemma3"))
+        if (is_one_of(arch, sandwich_archs, COUNT(sandwich_archs)))
             to = look_up(sandwich_names, COUNT(sandwich_names), rest, n_stem);
+        if (!to && is_one_of(arch, gate_up_archs, COUNT(gate_up_archs)))
+            to = look_up(gate_up_names, COUNT(gate_up_names), rest, n_stem);
         if (!to) to = look_up(layer_names, COUNT(layer_names), rest, n_stem);
         if (to)
             return fits(snprintf(out, n, "model.layers.%.*s.%s%s", n_digits, name + 4, to, suffix),

@@ -440,6 +440,49 @@ static void test_refused(void **state) {
     done(&r);
 }
 
+/* What the families of families_dense.c need or refuse, each in the words that a user gets. */
+static void test_dense_rejections(void **state) {
+    (void)state;
+#define OF(type) "{\"model_type\":\"" type "\"," SIZES
+    expect_bad(OF("ernie4_5") "}", MICA_E_FORMAT, "has no \"rope_theta\", which ernie4_5 needs");
+    expect_bad(OF("glm4") "}", MICA_E_FORMAT, "has no \"rope_theta\", which glm4 needs");
+    expect_bad(OF("minicpm") "}", MICA_E_FORMAT, "\"dim_model_base\" must be there, and above 0");
+    expect_bad(OF("smollm3") ",\"no_rope_layers\":[1,0]}", MICA_E_FORMAT,
+               "\"no_rope_layers\" has 2 entries; expected one for each of 4 layers");
+    expect_bad(
+        OF("phi3") ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2}}", MICA_E_UNSUPPORTED,
+        "rope type \"yarn\" is not supported for phi3, which has: default longrope su linear");
+    expect_bad(OF("internlm2") ",\"rope_scaling\":{\"type\":\"llama3\",\"factor\":2}}",
+               MICA_E_UNSUPPORTED, "rope type \"llama3\" is not supported for internlm2");
+    expect_bad(OF("exaone4") ",\"sliding_window\":8,\"sliding_window_pattern\":\"LXG\"}",
+               MICA_E_FORMAT, "is \"LXG\"; expected a number or the letters L and G");
+    expect_bad(OF("olmo2") ",\"clip_qkv\":8}", MICA_E_UNSUPPORTED,
+               "\"clip_qkv\": 8 is not supported for olmo2");
+    expect_bad(OF("olmo") ",\"clip_qkv\":-1}", MICA_E_FORMAT, "\"clip_qkv\" must be 0 or more");
+    expect_bad(OF("starcoder2") ",\"use_parallel_residual\":true}", MICA_E_UNSUPPORTED,
+               "\"use_parallel_residual\": true is not supported for starcoder2");
+    expect_bad(OF("seed_oss") ",\"partial_rotary_factor\":0.5}", MICA_E_UNSUPPORTED,
+               "\"partial_rotary_factor\": 0.5 is not supported for seed_oss");
+    expect_bad(OF("granite") ",\"residual_multiplier\":0}", MICA_E_FORMAT,
+               "\"residual_multiplier\" must be above 0");
+    expect_bad(OF("cohere") ",\"layer_types\":[\"chunked_attention\",\"x\",\"x\",\"x\"]}",
+               MICA_E_UNSUPPORTED, "layer_types[0] is \"chunked_attention\"");
+    expect_bad(OF("gpt_neox") ",\"layer_norm_eps\":1e-5,\"hidden_act\":\"quick\"}",
+               MICA_E_UNSUPPORTED, "\"hidden_act\": \"quick\" is not supported for gpt_neox");
+    expect_bad("{\"model_type\":\"gpt2\",\"n_embd\":64}", MICA_E_FORMAT,
+               "has no \"n_layer\", which gpt2 needs");
+    expect_bad("{\"model_type\":\"gpt2\",\"n_embd\":64,\"n_layer\":1,\"n_head\":4,"
+               "\"vocab_size\":160,\"scale_attn_by_inverse_layer_idx\":true}",
+               MICA_E_UNSUPPORTED, "\"scale_attn_by_inverse_layer_idx\": true is not supported");
+    expect_bad(OF("hunyuan_v1_dense") ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2,"
+                                      "\"alpha\":10}}",
+               MICA_E_UNSUPPORTED, "rope type \"yarn\" with alpha 10 is not supported");
+    expect_bad(OF("ministral3") ",\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":4,"
+                                "\"rope_theta\":1e5,\"llama_4_scaling_beta\":0.1}}",
+               MICA_E_FORMAT, "\"original_max_position_embeddings\" is missing");
+#undef OF
+}
+
 /* ---- dispatch ---- */
 
 /* The names of the table's generic or other rows, in alphabetical order. */
@@ -523,13 +566,21 @@ static void test_table(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),          cmocka_unit_test(test_bad_sizes),
-        cmocka_unit_test(test_check),          cmocka_unit_test(test_ties),
-        cmocka_unit_test(test_rope_spellings), cmocka_unit_test(test_rope_fields),
-        cmocka_unit_test(test_bad_ropes),      cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_gemma),          cmocka_unit_test(test_wrappers),
-        cmocka_unit_test(test_end_tokens),     cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_dispatch),       cmocka_unit_test(test_tiers),
+        cmocka_unit_test(test_dense_rejections),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_bad_sizes),
+        cmocka_unit_test(test_check),
+        cmocka_unit_test(test_ties),
+        cmocka_unit_test(test_rope_spellings),
+        cmocka_unit_test(test_rope_fields),
+        cmocka_unit_test(test_bad_ropes),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_gemma),
+        cmocka_unit_test(test_wrappers),
+        cmocka_unit_test(test_end_tokens),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_dispatch),
+        cmocka_unit_test(test_tiers),
         cmocka_unit_test(test_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,6 +16,9 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 N_PROMPT = 40
 N_GREEDY = 12
+# GGUF files that Transformers' own loader runs too; of other families it reads wrong or none.
+HF_GGUF = ("gguf-gemma2", "gguf-gemma3", "gguf-llama", "gguf-llama-k", "gguf-llama3", "gguf-qwen2",
+           "gguf-qwen3")
 
 
 def work_dir():

@@ -12,7 +12,7 @@ import zlib
 import numpy as np
 
 FULL, SLIDE = "full_attention", "sliding_attention"
-BASE = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+BASE = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4,
         "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 128,
         "pad_token_id": None, "bos_token_id": 1, "eos_token_id": 2}
 
@@ -35,7 +35,7 @@ HF = {
                               **rope()}, "bf16"),
     "phi": ("PhiConfig", {"num_attention_heads": 2, "num_key_value_heads": 2,
                           **rope(partial_rotary_factor=0.5)}, "bf16"),
-    "phi-qknorm": ("PhiConfig", {"num_hidden_layers": 1, "qk_layernorm": True,
+    "phi-qknorm": ("PhiConfig", {"qk_layernorm": True,
                                  **rope(partial_rotary_factor=0.5)}, "f32"),
     "phi3-longrope": ("Phi3Config", {"original_max_position_embeddings": 24,
                                      "rope_parameters": {**LONG, "rope_theta": 1e4}}, "bf16"),
@@ -49,7 +49,7 @@ HF = {
     "starcoder2": ("Starcoder2Config", {"sliding_window": 8, "use_bias": True, **rope(1e5)},
                    "bf16"),
     "starcoder2-nobias": ("Starcoder2Config", {
-        "num_hidden_layers": 1, "use_bias": False, "tie_word_embeddings": False, **rope(1e5)},
+        "use_bias": False, "tie_word_embeddings": False, **rope(1e5)},
         "f32"),
     "stablelm": ("StableLmConfig", {"use_qkv_bias": True, "qk_layernorm": True,
                                     **rope(partial_rotary_factor=0.25)}, "bf16"),
@@ -57,19 +57,23 @@ HF = {
                                              "num_key_value_heads": 4,
                                              **rope(partial_rotary_factor=0.5)}, "f16"),
     "olmo": ("OlmoConfig", {"clip_qkv": 1.0, "num_key_value_heads": 4, **rope()}, "bf16"),
-    "olmo2": ("Olmo2Config", {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 80,
+    "olmo2": ("Olmo2Config", {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 80,
                               **rope(5e5)}, "bf16"),
     "olmo3": ("Olmo3Config", {
+        "num_hidden_layers": 2,
         "sliding_window": 8, "layer_types": [SLIDE, FULL], "head_dim": 16,
         "rope_parameters": {FULL: {**YARN, "rope_theta": 5e5, "attention_factor": 1.2},
                             SLIDE: {"rope_type": "default", "rope_theta": 5e5}}}, "bf16"),
-    "smollm3": ("SmolLM3Config", {"no_rope_layers": [1, 0], **rope(2e6)}, "bf16"),
+    "smollm3": ("SmolLM3Config", {"num_hidden_layers": 2, "no_rope_layers": [1, 0], **rope(2e6)}, "bf16"),
+    "smollm3-step": ("SmolLM3Config", {"num_hidden_layers": 4, "num_attention_heads": 2,
+                                       "num_key_value_heads": 1, **rope(2e6)}, "bf16"),
     "smollm3-window": ("SmolLM3Config", {
+        "num_hidden_layers": 2,
         "no_rope_layer_interval": 2, "use_sliding_window": True, "sliding_window": 8,
         "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": False, **rope(2e6)},
         "f16"),
     "granite": ("GraniteConfig", {
-        "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 96,
+        "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 96,
         "attention_multiplier": 0.2, "embedding_multiplier": 3.0, "residual_multiplier": 0.3,
         "logits_scaling": 4.0, "attention_bias": True, "mlp_bias": True,
         "tie_word_embeddings": True, **rope()}, "bf16"),
@@ -78,19 +82,19 @@ HF = {
     "glm4": ("Glm4Config", {"head_dim": 16, "rms_norm_eps": 1e-5, "attention_bias": True,
                             **rope(partial_rotary_factor=0.5)}, "bf16"),
     "cohere": ("CohereConfig", {"use_qk_norm": True, "logit_scale": 0.25, **rope(8e4)}, "bf16"),
-    "cohere-bias": ("CohereConfig", {"num_hidden_layers": 1, "attention_bias": True,
+    "cohere-bias": ("CohereConfig", {"attention_bias": True,
                                      "num_key_value_heads": 4, **rope(8e4)}, "f32"),
-    "cohere2": ("Cohere2Config", {"logit_scale": 0.25, "sliding_window": 8,
+    "cohere2": ("Cohere2Config", {"num_hidden_layers": 2, "logit_scale": 0.25, "sliding_window": 8,
                                   "layer_types": [SLIDE, FULL], **rope(5e4)}, "bf16"),
-    "exaone4": ("Exaone4Config", {"sliding_window": 8, "sliding_window_pattern": "LG",
+    "exaone4": ("Exaone4Config", {"num_hidden_layers": 2, "sliding_window": 8, "sliding_window_pattern": "LG",
                                   "layer_types": [SLIDE, FULL], "head_dim": 16, **rope(1e6)},
                 "bf16"),
-    "exaone4-full": ("Exaone4Config", {"num_hidden_layers": 1, "sliding_window": None,
+    "exaone4-full": ("Exaone4Config", {"sliding_window": None,
                                        "layer_types": [FULL], "tie_word_embeddings": True,
                                        **rope(1e6)}, "f32"),
     "helium": ("HeliumConfig", {"head_dim": 8, "attention_bias": True, "mlp_bias": True,
                                 "rms_norm_eps": 1e-5, **rope(1e5)}, "bf16"),
-    "nemotron": ("NemotronConfig", {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1,
+    "nemotron": ("NemotronConfig", {"num_attention_heads": 2, "num_key_value_heads": 1,
                                     "head_dim": 96, "attention_bias": True, "mlp_bias": True,
                                     **rope(partial_rotary_factor=0.5)}, "bf16"),
     "ernie4_5": ("Ernie4_5Config", {"head_dim": 16, "use_bias": True,
@@ -98,7 +102,7 @@ HF = {
     "hunyuan": ("HunYuanDenseV1Config", {
         "head_dim": 16, "attention_bias": True, "rope_parameters": {
             "rope_type": "dynamic", "rope_theta": 1e4, "alpha": 10.0, "factor": 1.0}}, "bf16"),
-    "seed_oss": ("SeedOssConfig", {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1,
+    "seed_oss": ("SeedOssConfig", {"num_attention_heads": 2, "num_key_value_heads": 1,
                                    "head_dim": 80, "attention_bias": True,
                                    "attention_out_bias": True, "mlp_bias": True,
                                    "attention_dropout": 0.0, "residual_dropout": 0.0,
@@ -110,12 +114,12 @@ HF = {
     "internlm3": ("InternLM3Config", {"attention_bias": True, "mlp_bias": True, "head_dim": 16,
                                       "rope_parameters": {"rope_type": "linear", "factor": 2.0,
                                                           "rope_theta": 1e4}}, "bf16"),
-    "gpt2": ("GPT2Config", {"num_key_value_heads": None, "attn_pdrop": 0.0, "resid_pdrop": 0.0, "embd_pdrop": 0.0,
-                            "n_inner": 48}, "bf16"),
+    "gpt2": ("GPT2Config", {"num_key_value_heads": None, "intermediate_size": None,
+                            "attn_pdrop": 0.0, "resid_pdrop": 0.0, "embd_pdrop": 0.0}, "bf16"),
     "gpt_neox": ("GPTNeoXConfig", {"num_key_value_heads": None, "hidden_act": "gelu",
                                    **rope(partial_rotary_factor=0.25)}, "bf16"),
     "gpt_neox-serial": ("GPTNeoXConfig", {
-        "num_hidden_layers": 1, "num_key_value_heads": None, "use_parallel_residual": False,
+        "num_key_value_heads": None, "use_parallel_residual": False,
         "hidden_act": "gelu_new", **rope(partial_rotary_factor=1.0)}, "f32"),
 }
 

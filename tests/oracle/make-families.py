@@ -22,14 +22,18 @@ def build(name):
     class_name, changes, dtype = families.HF[name]
     arguments = {k: v for k, v in {**families.BASE, **changes}.items()
                  if v is not None or k in changes or k == "pad_token_id"}
-    if arguments.get("num_key_value_heads", 0) is None:
-        del arguments["num_key_value_heads"]
+    for key in ("num_key_value_heads", "intermediate_size"):
+        if arguments.get(key, 0) is None:
+            del arguments[key]
     config = getattr(transformers, class_name)(**arguments)
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     rng = families.rng_of(name)
     with torch.no_grad():
         for key, p in model.named_parameters():
-            p.copy_(torch.from_numpy(families.random_like(key, p.numpy(), rng)))
+            start = p.numpy()
+            if class_name == "NemotronConfig" and key.endswith("norm.weight"):
+                start = start - 1  # the model adds 1 to it
+            p.copy_(torch.from_numpy(families.random_like(key, start, rng)))
     return model.to(DTYPES[dtype])
 
 

@@ -133,7 +133,8 @@ def write_equivalent(target, source, net):
     extra = set(renamed) - set(stored)
     for key in missing:
         print(f"{target.parent.name}: {key} is kept as it was", file=sys.stderr)
-    out = {k: renamed.get(k, v).astype(mx.float32) for k, v in stored.items()}
+    out = {k: mx.contiguous(renamed.get(k, v).reshape(v.shape).astype(mx.float32))
+           for k, v in stored.items()}
     if extra:
         print(f"{target.parent.name}: not in the hub's file: {sorted(extra)}", file=sys.stderr)
     mx.save_safetensors(str(target / "model.safetensors"), out, {"format": "pt"})

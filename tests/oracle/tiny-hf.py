@@ -43,7 +43,7 @@ def checkpoints(root, work, names):
         equivalent = work / folder.name / "equivalent"
         if gguf.exists():
             yield equivalent, folder.name, "hf"
-            if folder.name not in NO_LOADER:
+            if folder.name in common.HF_GGUF:
                 yield gguf, folder.name, "hf-gguf"
         elif equivalent.is_dir():
             yield equivalent, folder.name, "hf"
