@@ -108,7 +108,8 @@ static graph_id norm_heads(model_builder *b, graph_id x, const head_part *p) {
     norm_weight none = {0};
     graph_id y = mica_graph_flat(b->g, mica_builder_norm(b, x, none, p->norm_name));
     graph_id weight = mica_graph_vector(b->g, b->wide_norms ? p->norm.wide : p->norm.own);
-    return mica_graph_heads(b->g, mica_graph_mul(b->g, y, weight), p->n_heads);
+    return mica_graph_heads(b->g, named(b, mica_graph_mul(b->g, y, weight), p->norm_name),
+                            p->n_heads);
 }
 
 static graph_id rotate(model_builder *b, graph_id x, int32_t layer) {
@@ -140,7 +141,7 @@ static void cut_groups(model_builder *b, graph_id qkv, graph_id out[3]) {
     graph_id q = mica_graph_slice(b->g, groups, 0, wide);
     if (wide > d) {
         graph_dim dims[3] = {mica_dim_sym(1, GRAPH_ROWS), mica_dim(c->n_heads), mica_dim(d)};
-        q = mica_graph_reshape(b->g, mica_graph_copy(b->g, q), 3, dims);
+        q = mica_graph_reshape(b->g, named(b, mica_graph_copy(b->g, q), "q_proj"), 3, dims);
     }
     out[0] = q;
     out[1] = mica_graph_slice(b->g, groups, wide, d);
@@ -182,8 +183,10 @@ static graph_id attention(model_builder *b, int32_t layer, graph_id x) {
     graph_id q = finish_heads(b, qkv[0], &q_part, layer);
     graph_id k = finish_heads(b, qkv[1], &k_part, layer);
     if (c->query_boost != 0.0f)
-        q = mica_graph_position_scale(b->g, q, b->positions, c->query_boost, 0,
-                                      c->query_boost_length);
+        q = named(b,
+                  mica_graph_position_scale(b->g, q, b->positions, c->query_boost, 0,
+                                            c->query_boost_length),
+                  "q_boost");
     int cache_idx = b->out->n_caches++;
     graph_id cache = named(b, mica_graph_cache(b->g, cache_idx, &b->layout), "cache");
     graph_id written = mica_graph_kv_write(b->g, cache, k, v, b->slots[group]);

@@ -89,7 +89,8 @@ static void check_graph(const model *m, const model_graph *mg, const char *name)
     assert_int_equal(n_ops(&mg->g, OP_ROPE_ANGLES), c->n_ropes);
     assert_int_equal(n_ops(&mg->g, OP_ATTENTION), n_attention);
     assert_int_equal(mg->state_bytes > 0, n_attention < c->n_layers);
-    assert_int_equal(mg->g.n_inputs, 6 + 2 * mg->n_groups + (mg->state_bytes ? 3 : 0));
+    assert_int_equal(mg->g.n_inputs, 6 + 2 * mg->n_groups + (mg->state_bytes ? 3 : 0) +
+                                         (mg->rope_periods[0] >= 0) + (mg->rope_periods[1] >= 0));
     for (int32_t i = 0; i < mg->g.n_nodes; i++) {
         const graph_node *n = &mg->g.nodes[i];
         bool plain = n->op == OP_VIEW || n->op == OP_ADD;
