@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "driver.h"
 #include "engine/engine.h"
+#include "text/tokenizer.h"
 
 static int fail(const mica_error *err) {
     fprintf(stderr, "mica: %s\n", err->message);
@@ -40,7 +41,10 @@ int main(int argc, char **argv) {
                                     .max_context = 4096,
                                     .pack_folder = argc > 3 ? argv[3] : NULL};
     double begin = driver_now_s();
+    tokenizer *t = NULL; /* nothing here needs it, but a start that people see does */
     if (mica_engine_open(&e, argv[1], &options, &err)) return fail(&err);
+    if (mica_tokenizer_open(&t, argv[1], &err)) return fail(&err);
+    mica_tokenizer_free(t);
     driver_ready(driver_now_s() - begin);
     driver_request r;
     mica_status st = MICA_OK;
