@@ -201,6 +201,21 @@ graph_id mica_graph_slice(graph *g, graph_id x, int64_t begin, int64_t n) {
     return mica_graph_append(g, &node);
 }
 
+graph_id mica_graph_every(graph *g, graph_id x, int64_t first, int64_t step) {
+    graph_node node;
+    if (!begin_view(g, &node, x)) return GRAPH_NONE;
+    const graph_type *t = mica_graph_type_of(g, x);
+    int last = t->n_dims - 1;
+    if (last == 0 || step < 1 || first < 0 || first >= step || mica_graph_last(t) % step) {
+        return mica_graph_reject(g, &node, "every element %" PRId64 " of %" PRId64, first, step);
+    }
+    node.type = *t;
+    node.type.dim[last] = mica_dim(mica_graph_last(t) / step);
+    node.type.stride[last] = t->stride[last] * step;
+    node.attr.view.offset = first * t->stride[last];
+    return mica_graph_append(g, &node);
+}
+
 /* ---- copies ---- */
 
 static bool begin_tensor(graph *g, graph_node *node, graph_op op, graph_id x) {

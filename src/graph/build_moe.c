@@ -121,6 +121,29 @@ graph_id mica_graph_expert_matmul(graph *g, graph_id x, graph_id w, graph_id gro
     return mica_graph_append(g, &node);
 }
 
+graph_id mica_graph_clamped_glu(graph *g, graph_id gate, graph_id up, float alpha, float limit) {
+    graph_node node;
+    graph_id src[2] = {gate, up};
+    if (!mica_graph_begin(g, &node, OP_CLAMPED_GLU, 2, src, 0)) return GRAPH_NONE;
+    if (!mica_graph_want_float(g, &node, 0, "gate")) return GRAPH_NONE;
+    if (!mica_graph_want_float(g, &node, 1, "up")) return GRAPH_NONE;
+    const graph_type *t = mica_graph_type_of(g, gate);
+    if (!mica_graph_want_shape(g, &node, 1, "up", t->n_dims, t->dim)) return GRAPH_NONE;
+    node.type = mica_graph_type(mica_graph_result_dtype(g, &node, 2), t->n_dims, t->dim);
+    node.attr.clamped_glu.alpha = alpha;
+    node.attr.clamped_glu.limit = limit;
+    return mica_graph_append(g, &node);
+}
+
+graph_id mica_graph_expert_bias(graph *g, graph_id y, graph_id b, graph_id idx) {
+    if (y == GRAPH_NONE || b == GRAPH_NONE || idx == GRAPH_NONE) return GRAPH_NONE;
+    const graph_type *t = mica_graph_type_of(g, idx);
+    graph_dim pairs = times(t->dim[0], t->n_dims == 2 ? mica_graph_fixed(t->dim[1]) : 1);
+    graph_id flat = mica_graph_reshape(g, idx, 1, &pairs);
+    graph_id rows = mica_graph_name(g, mica_graph_gather_rows(g, b, flat), "experts.bias");
+    return mica_graph_add(g, y, rows);
+}
+
 graph_id mica_graph_expert_combine(graph *g, graph_id y, graph_id weights) {
     graph_node node;
     graph_id src[2] = {y, weights};

@@ -85,6 +85,7 @@ typedef enum graph_op {
     OP_EXPERT_GROUPS, /* idx [R, k] -> i32, rows grouped by expert: expert_groups.h */
     OP_EXPERT_MATMUL, /* x [R or k*R, n_in], W [E, n_out, n_in], groups -> [k*R, n_out] by pair */
     OP_EXPERT_GLU_MATMUL, /* x, W_gate, W_up, groups -> act(x Wg) * (x Wu): fused by a rule */
+    OP_CLAMPED_GLU,       /* gate, up [R, n] -> g sigmoid(alpha g) (u + 1), g and u clamped */
     OP_EXPERT_COMBINE,    /* y [k*R, n], weights [R, k] -> [R, n] */
     /* recurrent layers */
     OP_GATED_DELTA, /* q, k [R, Hk, Dk], v [R, Hv, Dv], decay, beta [R, Hv], state pointers u64 [S]
@@ -213,6 +214,9 @@ typedef union graph_attr {
         top_k_groups groups;
     } top_k;
     top_k_weighting top_k_weights;
+    struct {
+        float alpha, limit; /* g <= limit, -limit <= u <= limit */
+    } clamped_glu;
     struct {
         glu_act act; /* of a fused pair; where .glu has it */
         int32_t n_experts;
@@ -354,6 +358,11 @@ graph_id mica_graph_top_k_weights(graph *g, graph_id scores, graph_id idx,
                                   const top_k_weighting *weighting);
 graph_id mica_graph_expert_groups(graph *g, graph_id idx, int32_t n_experts);
 graph_id mica_graph_expert_matmul(graph *g, graph_id x, graph_id w, graph_id groups, int32_t k);
+/* Elements first, first + step, ... of the last dimension. */
+graph_id mica_graph_every(graph *g, graph_id x, int64_t first, int64_t step);
+graph_id mica_graph_clamped_glu(graph *g, graph_id gate, graph_id up, float alpha, float limit);
+/* b [E, n] by expert, added to y [k*R, n] by pair; idx [R, k]. */
+graph_id mica_graph_expert_bias(graph *g, graph_id y, graph_id b, graph_id idx);
 graph_id mica_graph_expert_combine(graph *g, graph_id y, graph_id weights);
 
 /* One sequence's state is f32: S [Hv, Dv, Dk]; with chunk > 0 S is that at the last multiple of

@@ -114,6 +114,7 @@ static const char *const op_names[GRAPH_N_OPS] = {
     [OP_EXPERT_GROUPS] = "expert_groups",
     [OP_EXPERT_MATMUL] = "expert_matmul",
     [OP_EXPERT_GLU_MATMUL] = "expert_glu_matmul",
+    [OP_CLAMPED_GLU] = "clamped_glu",
     [OP_EXPERT_COMBINE] = "expert_combine",
     [OP_GATED_DELTA] = "gated_delta",
     [OP_DELTA_DECAY] = "delta_decay",

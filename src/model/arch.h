@@ -135,6 +135,10 @@ typedef struct moe_rule {
     bool shared_is_plain; /* intermediate_size wide, without a key */
     bool shared_is_gated; /* times a sigmoid */
     bool shared_is_fused; /* gate and up in one tensor */
+    bool has_bias;        /* of router and experts */
+    bool is_clamped;      /* the activation of clamped_glu */
+    bool is_turned;       /* raw stacks are [E, H, 2I] and [E, I, H] */
+    bool is_interleaved;  /* and gate and up alternate in them */
 } moe_rule;
 
 /* Layers without attention. */
@@ -208,6 +212,7 @@ typedef struct arch {
     const char *reads[8];       /* keys that are refused in other families (config_layers.c) */
     const arch_keys *keys;      /* NULL: the usual names */
     const weight_naming *names; /* tensors of a folder that have other names than the usual */
+    bool has_sinks;             /* self_attn.sinks: a score for each head without a value */
     bool reads_softcaps;        /* else a softcap in the config is refused */
     float attention_softcap, final_softcap; /* when the keys are absent; 0: none */
     double rope_theta;                      /* when absent; 0: required */

@@ -194,6 +194,10 @@ void mica_config_read_moe(config_reader *r, model_config *c) {
     if (rule->least_key)
         moe->sum_least = (float)mica_config_number(r, r->text, rule->least_key, rule->least);
     if (rule->scores == ROUTER_SPARSEMIXER) read_jitter(r, moe);
+    if (rule->is_clamped) {
+        moe->act_alpha = (float)mica_config_number(r, r->text, "swiglu_alpha", 1.702);
+        moe->act_limit = (float)mica_config_number(r, r->text, "swiglu_limit", 7.0);
+    }
     read_groups(r, moe);
     read_shared(r, c);
     read_sparse_layers(r, c);

@@ -195,8 +195,9 @@ static graph_id attention(model_builder *b, int32_t layer, graph_id x) {
                            .row_seq = b->row_seq,
                            .span_lo = b->span_lo,
                            .span_hi = b->span_hi};
-    graph_id o = mica_graph_attention(b->g, q, named(b, written, "kv_write"), &in, GRAPH_NONE,
-                                      c->attention_scale, c->window[layer], c->attention_softcap);
+    graph_id o = mica_graph_attention(b->g, q, named(b, written, "kv_write"), &in,
+                                      mica_graph_vector(b->g, l->sinks), c->attention_scale,
+                                      c->window[layer], c->attention_softcap);
     b->out->caches[cache_idx].group = group;
     b->out->caches[cache_idx].layout = b->layout;
     if (c->gates_attention) {

@@ -285,6 +285,8 @@ static void take_layer(model_taker *t, int64_t index, dense_layer *l) {
         take_attention(t, l, n_q, n_kv);
         take_wide(t, index, l);
     }
+    if (t->m->facts.arch->has_sinks)
+        l->sinks = mica_taker_vector(t, "self_attn", "sinks", c->n_heads);
     l->q_norm = take_qk_norm(t, "self_attn.q_norm", c->n_heads);
     l->k_norm = take_qk_norm(t, "self_attn.k_norm", c->n_kv_heads);
     if (t->m->facts.act == ACT_XIELU) take_xielu(t, l);

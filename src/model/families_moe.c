@@ -51,6 +51,10 @@ static const weight_naming hunyuan_naming = {.names = hunyuan_names};
 
 static const arch_keys minimax_keys = {.rotary_dims = "rotary_dim"};
 
+static const weight_name gpt_oss_names[] = {{"layers.N.mlp.router", "layers.N.mlp.gate"},
+                                            {NULL, NULL}};
+static const weight_naming gpt_oss_naming = {.names = gpt_oss_names};
+
 /* Of dots1, glm4_moe. */
 static const moe_rule sigmoid_groups = {
     .sparse = SPARSE_AFTER_DENSE,
@@ -74,6 +78,14 @@ static const moe_rule ernie4_5_moe = {
     .least = 1e-12,
     .shared_key = "moe_num_shared_experts",
     .shared_counts = true,
+};
+static const moe_rule gpt_oss = {
+    .scores = ROUTER_SOFTMAX_CHOSEN,
+    .width_is_plain = true,
+    .has_bias = true,
+    .is_clamped = true,
+    .is_turned = true,
+    .is_interleaved = true,
 };
 static const moe_rule granitemoe = {.scores = ROUTER_SOFTMAX_CHOSEN, .width_is_plain = true};
 static const moe_rule granitemoeshared = {
@@ -114,6 +126,15 @@ static const moe_rule qwen3_moe = {
     .scores = ROUTER_SOFTMAX_ALL,
     .normalize = NORMALIZE_KEY,
 };
+
+static const arch_defaults gpt_oss_defaults = {.hidden_size = 2880,
+                                               .n_layers = 36,
+                                               .intermediate_size = 2880,
+                                               .n_heads = 64,
+                                               .n_kv_heads = 8,
+                                               .head_dim = 64,
+                                               .vocab_size = 201088,
+                                               .rms_norm_eps = 1e-5};
 
 static const arch rows[] = {
     {
@@ -172,6 +193,27 @@ static const arch rows[] = {
         .max_positions = 131072,
         .names = &shared_naming,
         .moe = &sigmoid_groups,
+    },
+    {
+        .name = "gpt_oss",
+        .gguf = "gpt-oss",
+        .tier = TIER_GENERIC,
+        .block = BLOCK_PRE,
+        .norm = NORM_RMS,
+        .act = ACT_SILU,
+        .qkv_bias = BIAS_RULE_ATTENTION_KEY,
+        .o_bias = BIAS_RULE_ATTENTION_KEY,
+        .bias_defaults = 1u << BIAS_RULE_ATTENTION_KEY,
+        .tie = TIE_RULE_FALSE,
+        .has_sinks = true,
+        .rope_theta = 150000.0,
+        .windows = WINDOW_RULE_PATTERN,
+        .window_pattern = 2,
+        .sliding_window = 128,
+        .max_positions = 131072,
+        .names = &gpt_oss_naming,
+        .moe = &gpt_oss,
+        .defaults = &gpt_oss_defaults,
     },
     {
         .name = "granitemoe",

@@ -23,7 +23,9 @@ typedef struct moe_layer {
     linear router;
     const weight_vector *selection_bias; /* NULL: none */
     const weight_matrix *gate, *up, *down;
-    linear shared_gate, shared_up, shared_down; /* no weight: none */
+    const weight_matrix *gate_up;                         /* rows in turn, instead of gate and up */
+    const weight_vector *gate_bias, *up_bias, *down_bias; /* [n_experts, n_out]; NULL: none */
+    linear shared_gate, shared_up, shared_down;           /* no weight: none */
     linear shared_router;
 } moe_layer;
 
@@ -42,6 +44,7 @@ typedef struct dense_layer {
     norm_weight q_norm, k_norm;
     linear q, k, v, o, gate, up, down;
     const delta_layer *delta;          /* instead of attention; NULL: attention */
+    const weight_vector *sinks;        /* [n_heads]; NULL: none */
     const moe_layer *moe;              /* instead of gate, up, down; NULL: a dense MLP */
     linear qkv;                        /* QKV_GROUPS, instead of q, k and v */
     float alpha_p, alpha_n, beta, eps; /* of ACT_XIELU, as the operation wants them */

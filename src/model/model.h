@@ -40,7 +40,8 @@ typedef struct moe_config {
     bool normalize;
     float factor; /* of the routed sum */
     float sum_least, sum_extra;
-    float jitter; /* sparsemixer */
+    float jitter;               /* sparsemixer */
+    float act_alpha, act_limit; /* of the clamped activation */
     bool is_sparse[MODEL_MAX_LAYERS];
 } moe_config;
 

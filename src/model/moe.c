@@ -57,16 +57,43 @@ static graph_id expert_matmul(model_builder *b, graph_id x, const weight_matrix 
     return named(b, mica_graph_expert_matmul(b->g, x, w, groups, k), name);
 }
 
+static graph_id add_bias(model_builder *b, graph_id y, const weight_vector *bias, graph_id idx,
+                         const char *name) {
+    if (!bias) return y;
+    int64_t n = b->c->moe.n_experts;
+    graph_dim dims[2] = {mica_dim(n), mica_dim(bias->n / n)};
+    graph_id v = mica_graph_const(b->g, bias->name, bias->dtype, 2, dims, bias->data);
+    return named(b, mica_graph_expert_bias(b->g, y, v, idx), name);
+}
+
+/* act(x Wg) * (x Wu) for each pair. */
+static graph_id gated(model_builder *b, const moe_layer *l, graph_id x, graph_id idx,
+                      graph_id groups) {
+    graph_id gate, up;
+    if (l->gate_up) {
+        graph_id both = expert_matmul(b, x, l->gate_up, groups, "experts.gate_up_proj");
+        gate = mica_graph_every(b->g, both, 0, 2);
+        up = mica_graph_every(b->g, both, 1, 2);
+    } else {
+        gate = expert_matmul(b, x, l->gate, groups, "experts.gate_proj");
+        up = expert_matmul(b, x, l->up, groups, "experts.up_proj");
+    }
+    gate = add_bias(b, gate, l->gate_bias, idx, "experts.gate");
+    up = add_bias(b, up, l->up_bias, idx, "experts.up");
+    if (b->a->moe->is_clamped)
+        return mica_graph_clamped_glu(b->g, gate, up, b->c->moe.act_alpha, b->c->moe.act_limit);
+    graph_id act = named(b, mica_builder_activation(b, gate), "experts.act");
+    return mica_graph_mul(b->g, act, up);
+}
+
 static graph_id routed(model_builder *b, const moe_layer *l, graph_id x) {
     router_scores s = score(b, l, x);
     graph_id idx = choose(b, &s), weights = weigh(b, &s, idx);
     graph_id groups = mica_graph_expert_groups(b->g, idx, (int32_t)b->c->moe.n_experts);
     groups = named(b, groups, "expert_rows");
-    graph_id gate = expert_matmul(b, x, l->gate, groups, "experts.gate_proj");
-    graph_id up = expert_matmul(b, x, l->up, groups, "experts.up_proj");
-    graph_id act = named(b, mica_builder_activation(b, gate), "experts.act");
-    graph_id y = mica_graph_mul(b->g, act, up);
-    y = expert_matmul(b, named(b, y, "experts.gated"), l->down, groups, "experts.down_proj");
+    graph_id y = named(b, gated(b, l, x, idx, groups), "experts.gated");
+    y = expert_matmul(b, y, l->down, groups, "experts.down_proj");
+    y = add_bias(b, y, l->down_bias, idx, "experts.down");
     y = named(b, mica_graph_expert_combine(b->g, y, weights), "experts");
     if (y == GRAPH_NONE || b->g->force_dtype) return y;
     return named(b, mica_graph_cast(b->g, y, b->g->nodes[x].type.dtype), "experts");

@@ -7,6 +7,7 @@
 #include "model/taker.h"
 
 #include <stdio.h>
+#include <string.h>
 
 typedef enum expert_part { PART_GATE, PART_UP, PART_DOWN } expert_part;
 
@@ -74,6 +75,20 @@ static const weight_matrix *take_rows(model_taker *t, const char *stack, const c
     return join(t, path, parts, s->n);
 }
 
+/* [E, H, 2I]: gate and up one behind the other, or in turn; [E, I, H] for down. */
+static const weight_matrix *take_turned(model_taker *t, expert_part part, const expert_shape *s) {
+    const weight_matrix *m = NULL;
+    bool in_turn = t->m->facts.arch->moe->is_interleaved, is_down = part == PART_DOWN;
+    int64_t first = part == PART_UP ? (in_turn ? 1 : s->n_out) : 0;
+    int64_t step = in_turn && !is_down ? 2 : 1, n_all = is_down ? s->n_out : 2 * s->n_out;
+    char path[160];
+    block_path(t, path, sizeof(path), is_down ? "experts.down_proj" : "experts.gate_up_proj");
+    if (!t->st)
+        t->st = mica_weights_turned(t->m->store, path, s->n, n_all, first, step, s->n_out, s->n_in,
+                                    &m, t->err);
+    return t->st ? NULL : m;
+}
+
 static const weight_matrix *take_experts(model_taker *t, expert_part part, expert_shape s) {
     static const char *const stacks[] = {"switch_mlp", "experts", "switch_glu"};
     char rest[96], path[192], first[192];
@@ -81,8 +96,11 @@ static const weight_matrix *take_experts(model_taker *t, expert_part part, exper
         snprintf(rest, sizeof(rest), "%s.%s", stacks[i], part_names[part]);
         block_path(t, path, sizeof(path), rest);
         if (has(t, path, ".weight")) return matrix(t, path, &s);
+        if (t->m->facts.arch->moe->is_turned) continue;
         if (part == PART_DOWN && has(t, path, "")) return matrix(t, path, &s);
     }
+    block_path(t, first, sizeof(first), "experts.gate_up_proj");
+    if (t->m->facts.arch->moe->is_turned && has(t, first, "")) return take_turned(t, part, &s);
     snprintf(rest, sizeof(rest), "switch_mlp.%s", part_names[part]);
     block_path(t, path, sizeof(path), rest);
     block_path(t, first, sizeof(first), "experts.gate_up_proj");
@@ -127,6 +145,67 @@ static const weight_vector *take_selection_bias(model_taker *t) {
     return t->st ? NULL : v;
 }
 
+/* experts.NAME_bias of raw files, or STACK.NAME.bias; NULL: absent. */
+static const weight_vector *find_bias(model_taker *t, const char *name, int64_t n) {
+    static const char *const forms[] = {"experts.%s_bias", "switch_mlp.%s.bias", "experts.%s.bias"};
+    const weight_vector *v = NULL;
+    char rest[96], path[160];
+    for (size_t i = 0; i < sizeof(forms) / sizeof(*forms) && !t->st && !v; i++) {
+        int k = snprintf(rest, sizeof(rest), "%.*s%s%s", (int)(strchr(forms[i], '%') - forms[i]),
+                         forms[i], name, strchr(forms[i], '%') + 2);
+        (void)k;
+        block_path(t, path, sizeof(path), rest);
+        if (has(t, path, "")) t->st = mica_weights_vector(t->m->store, path, n, &v, t->err);
+    }
+    return t->st ? NULL : v;
+}
+
+static const weight_vector *want_bias(model_taker *t, const char *name, int64_t n) {
+    const weight_vector *v = find_bias(t, name, n);
+    if (!v && !t->st)
+        t->st = mica_fail(t->err, MICA_E_NOT_FOUND, "%s: no tensor named %smlp.experts.%s_bias",
+                          t->m->path, t->scope, name);
+    return v;
+}
+
+/* Every second element of `from`, from `first` on. */
+static const weight_vector *half_of(model_taker *t, const weight_vector *from, int64_t first) {
+    size_t n = (size_t)from->n / 2, size = mica_dtype_bytes(from->dtype);
+    weight_vector *v = mica_arena_calloc(&t->m->arena, 1, sizeof(*v));
+    uint8_t *data = mica_arena_calloc(&t->m->arena, n, size);
+    if (!v || !data) {
+        mica_taker_no_memory(t);
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++)
+        memcpy(data + i * size, (const uint8_t *)from->data + (2 * i + (size_t)first) * size, size);
+    *v = (weight_vector){from->name, from->dtype, (int64_t)n, data};
+    return v;
+}
+
+static void take_biases(model_taker *t, moe_layer *l, const moe_config *c) {
+    int64_t n_wide = c->n_experts * c->intermediate_size;
+    const weight_vector *both = find_bias(t, "gate_up_proj", 2 * n_wide);
+    l->gate_bias = both ? half_of(t, both, 0) : want_bias(t, "gate_proj", n_wide);
+    l->up_bias = both ? half_of(t, both, 1) : want_bias(t, "up_proj", n_wide);
+    l->down_bias = want_bias(t, "down_proj", c->n_experts * t->m->config.hidden_size);
+}
+
+/* gpt_oss in its own mxfp4 packing: the rows of gate and up stay in turn. False: not so stored. */
+static bool take_blocks(model_taker *t, moe_layer *l, const moe_config *c) {
+    int64_t hidden = t->m->config.hidden_size, wide = c->intermediate_size;
+    char path[160];
+    block_path(t, path, sizeof(path), "experts.gate_up_proj");
+    if (!has(t, path, "_blocks") || t->st) return false;
+    t->st = mica_weights_mxfp4_blocks(t->m->store, path, c->n_experts, 2 * wide, hidden,
+                                      &l->gate_up, t->err);
+    block_path(t, path, sizeof(path), "experts.down_proj");
+    if (!t->st)
+        t->st = mica_weights_mxfp4_blocks(t->m->store, path, c->n_experts, hidden, wide, &l->down,
+                                          t->err);
+    return true;
+}
+
 const moe_layer *mica_taker_moe(model_taker *t) {
     const moe_config *c = &t->m->config.moe;
     int64_t hidden = t->m->config.hidden_size, wide = c->intermediate_size, n = c->n_experts;
@@ -135,8 +214,12 @@ const moe_layer *mica_taker_moe(model_taker *t) {
         mica_taker_no_memory(t);
         return NULL;
     }
-    l->router = mica_taker_linear(t, "mlp.gate", n, hidden, BIAS_RULE_NEVER);
-    if (t->m->facts.arch->moe->selection_bias) l->selection_bias = take_selection_bias(t);
+    const moe_rule *rule = t->m->facts.arch->moe;
+    l->router = mica_taker_linear(t, "mlp.gate", n, hidden,
+                                  rule->has_bias ? BIAS_RULE_ALWAYS : BIAS_RULE_NEVER);
+    if (rule->has_bias) take_biases(t, l, c);
+    if (rule->selection_bias) l->selection_bias = take_selection_bias(t);
+    if (take_blocks(t, l, c)) return l;
     l->gate = take_experts(t, PART_GATE, (expert_shape){n, wide, hidden});
     l->up = take_experts(t, PART_UP, (expert_shape){n, wide, hidden});
     l->down = take_experts(t, PART_DOWN, (expert_shape){n, hidden, wide});

@@ -163,6 +163,16 @@ mica_status mica_weights_matrix(weight_store *store, const char *path, int64_t n
  * other forms than the first one's are an error that names both. */
 mica_status mica_weights_join(weight_store *store, const char *name, const weight_matrix *parts,
                               int64_t n, const weight_matrix **out, mica_error *err);
+/* A raw stack [n_experts, n_in, n_all] without quantization, turned round: row o of an expert is
+ * its column first + o * step. A copy. */
+mica_status mica_weights_turned(weight_store *store, const char *path, int64_t n_experts,
+                                int64_t n_all, int64_t first, int64_t step, int64_t n_out,
+                                int64_t n_in, const weight_matrix **out, mica_error *err);
+/* mxfp4 as the authors of gpt_oss store it: stem_blocks u8 [n_experts, n_out, n_in/32, 16] and
+ * stem_scales u8 [n_experts, n_out, n_in/32]. */
+mica_status mica_weights_mxfp4_blocks(weight_store *store, const char *stem, int64_t n_experts,
+                                      int64_t n_out, int64_t n_in, const weight_matrix **out,
+                                      mica_error *err);
 /* Rows [first, first + n) of the matrix at `path`, of n_all rows, as the matrix `name` over the
  * same memory: how a fused tensor is taken. */
 mica_status mica_weights_matrix_rows(weight_store *store, const char *path, const char *name,
@@ -175,9 +185,9 @@ mica_status mica_weights_rows_of(weight_store *store, const weight_matrix *all, 
 /* The matrix at `path`, stored [n_in, n_out] without quantization, turned round. */
 mica_status mica_weights_transposed(weight_store *store, const char *path, int64_t n_out,
                                     int64_t n_in, const weight_matrix **out, mica_error *err);
-/* With `defer`: makes every matrix taken so far readable, with all threads of the pool: from the pack
- * in `pack_folder` if it has one for this file, else by re-ordering, and leaves a pack there if the
- * weights are many and there is room. NULL: no packs. Folders need nothing. */
+/* With `defer`: makes every matrix taken so far readable, with all threads of the pool: from the
+ * pack in `pack_folder` if it has one for this file, else by re-ordering, and leaves a pack there
+ * if the weights are many and there is room. NULL: no packs. Folders need nothing. */
 mica_status mica_weights_prepare(weight_store *store, mica_pool *pool, const char *pack_folder,
                                  mica_error *err);
 /* Takes the tensor `name` (full name with .weight or .bias) as floats. n < 0: any length. */

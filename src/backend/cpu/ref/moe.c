@@ -211,6 +211,25 @@ static void run_expert_groups(const kernel_call *call, int64_t begin, int64_t en
     g.offsets[0] = 0;
 }
 
+/* g * sigmoid(alpha g) * (u + 1) in f32, one rT. */
+static void run_clamped_glu(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+    const kernel_operand *gate = &call->src[0], *up = &call->src[1], *out = &call->out;
+    float alpha = call->attr->clamped_glu.alpha, limit = call->attr->clamped_glu.limit;
+    int64_t n = operand_width(out), gate_step = operand_step(gate), up_step = operand_step(up);
+    float *row = scratch;
+    for (int64_t r = begin; r < end; r++) {
+        int64_t g_off = operand_row(gate, r), u_off = operand_row(up, r);
+        for (int64_t i = 0; i < n; i++) {
+            float g = operand_load(gate, g_off + i * gate_step);
+            float u = operand_load(up, u_off + i * up_step);
+            g = g > limit ? limit : g;
+            u = u > limit ? limit : u < -limit ? -limit : u;
+            row[i] = g / (1.0f + exp_f32(-(alpha * g))) * (u + 1.0f);
+        }
+        operand_store_row(out, r, 0, n, row);
+    }
+}
+
 static void run_expert_combine(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
     const kernel_operand *y = &call->src[0], *weights = &call->src[1], *out = &call->out;
@@ -237,7 +256,9 @@ const cpu_kernel mica_kernels_moe_ref[] = {
      scratch_scores},
     {"expert_groups_ref", OP_EXPERT_GROUPS, ISA_REF, declines_none, n_units_one, run_expert_groups,
      NULL},
+    {"clamped_glu_ref", OP_CLAMPED_GLU, ISA_REF, declines_none, n_units_rows, run_clamped_glu,
+     scratch_row},
     {"expert_combine_ref", OP_EXPERT_COMBINE, ISA_REF, declines_none, n_units_rows,
      run_expert_combine, NULL},
 };
-const int mica_n_kernels_moe_ref = 5;
+const int mica_n_kernels_moe_ref = 6;
