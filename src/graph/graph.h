@@ -358,6 +358,8 @@ graph_id mica_graph_top_k_weights(graph *g, graph_id scores, graph_id idx,
                                   const top_k_weighting *weighting);
 graph_id mica_graph_expert_groups(graph *g, graph_id idx, int32_t n_experts);
 graph_id mica_graph_expert_matmul(graph *g, graph_id x, graph_id w, graph_id groups, int32_t k);
+/* [R, 1, d] as [R, heads, d]: the same memory for all. */
+graph_id mica_graph_repeat_heads(graph *g, graph_id x, int64_t n_heads);
 /* Elements first, first + step, ... of the last dimension. */
 graph_id mica_graph_every(graph *g, graph_id x, int64_t first, int64_t step);
 graph_id mica_graph_clamped_glu(graph *g, graph_id gate, graph_id up, float alpha, float limit);

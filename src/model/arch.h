@@ -123,9 +123,12 @@ typedef struct moe_rule {
     bool wide_router;             /* the router computes in f32 */
     normalize_rule normalize;     /* NORMALIZE_KEY: norm_topk_prob */
     bool normalize_default;
+    bool gguf_normalizes;  /* in GGUF, where no key says it */
     const char *least_key; /* the sum that weights are divided by counts as at least this */
     double least;          /* when absent */
     bool has_groups;       /* n_group, topk_group */
+    const char *method;    /* topk_method that has groups; another one: error */
+    const char *ungrouped; /* topk_method that has none, also when absent; NULL: none */
     int group_best;        /* a group's score is the sum of so many */
     bool has_factor;       /* routed_scaling_factor */
     bool width_is_plain; /* experts are intermediate_size wide, there is no moe_intermediate_size */
@@ -212,6 +215,7 @@ typedef struct arch {
     const char *reads[8];       /* keys that are refused in other families (config_layers.c) */
     const arch_keys *keys;      /* NULL: the usual names */
     const weight_naming *names; /* tensors of a folder that have other names than the usual */
+    bool has_mla;               /* latent attention (mla.c) */
     bool has_sinks;             /* self_attn.sinks: a score for each head without a value */
     bool reads_softcaps;        /* else a softcap in the config is refused */
     float attention_softcap, final_softcap; /* when the keys are absent; 0: none */

@@ -34,6 +34,10 @@ graph_id mica_builder_project(model_builder *b, graph_id x, linear l, const char
 graph_id mica_builder_activation(model_builder *b, graph_id x);
 /* down(act(gate x) * up x). */
 graph_id mica_builder_gated(model_builder *b, graph_id x, linear gate, linear up, linear down);
+/* Writes k and v of this step's rows to the cache and attends: [R, heads * width of v]. */
+graph_id mica_builder_attend(model_builder *b, int32_t layer, graph_id q, graph_id k, graph_id v);
+/* mla.c: latent attention. */
+graph_id mica_builder_mla(model_builder *b, int32_t layer, graph_id x);
 /* moe.c: the experts' sum for each row, and what every row takes. */
 graph_id mica_builder_moe(model_builder *b, const moe_layer *l, graph_id x);
 /* delta.c: a gated-delta layer in attention's place. */

@@ -322,6 +322,7 @@ mica_status mica_config_read(const config_source *source, const model_kind *kind
     read_flags(&r, out, facts, kind);
     read_structure(&r, facts);
     read_end_tokens(&r, source->generation_config, out);
+    mica_config_read_mla(&r, out);
     mica_config_read_ropes(&r, out, facts);
     mica_config_read_windows(&r, out);
     mica_config_read_moe(&r, out);

@@ -65,6 +65,8 @@ void mica_config_read_windows(config_reader *r, model_config *c);
 void mica_config_refuse_unknown(config_reader *r);
 void mica_config_read_moe(config_reader *r, model_config *c);    /* config_moe.c */
 void mica_config_read_mixers(config_reader *r, model_config *c); /* config_recurrent.c */
+void mica_config_read_mla(config_reader *r, model_config *c); /* mla_take.c */
+float mica_mla_scale(const model_config *c);
 
 /* config.json of the family `a`. Arrays go to `arena`. */
 mica_status mica_config_read(const config_source *source, const model_kind *kind, const arch *a,

@@ -81,6 +81,37 @@ static int64_t size(gguf_reader *r, const char *key, int64_t fallback, int64_t l
     return fallback < 0 ? 1 : fallback;
 }
 
+/* Whether the weights are normalized is the family's own where no key says it. */
+static void read_moe(gguf_reader *r, model_config *c) {
+    const moe_rule *rule = r->arch->moe;
+    moe_config *moe = &c->moe;
+    int64_t n = size(r, "expert_count", 0, 0, CONFIG_MAX_COUNT);
+    if (!rule) {
+        if (n > 0)
+            fail_entry(r, MICA_E_UNSUPPORTED, "expert_count",
+                       "is not 0: experts are not supported for this architecture");
+        return;
+    }
+    if (n < 2) fail_entry(r, MICA_E_FORMAT, "expert_count", "must be at least 2");
+    if (r->st) return;
+    moe->n_experts = n;
+    moe->n_experts_used = size(r, "expert_used_count", -1, 1, n);
+    moe->intermediate_size = c->intermediate_size;
+    if (!rule->width_is_plain)
+        moe->intermediate_size =
+            size(r, "expert_feed_forward_length", c->intermediate_size, 1, CONFIG_MAX_WIDTH);
+    double normalize = number(r, "expert_weights_norm", (double)rule->gguf_normalizes);
+    moe->normalize = rule->normalize == NORMALIZE_ALWAYS || normalize != 0.0;
+    double factor = number(r, "expert_weights_scale", 1.0);
+    moe->factor = factor == 0.0 ? 1.0f : (float)factor; /* converters write 0 for none */
+    for (int64_t i = 0; i < c->n_layers && i < MODEL_MAX_LAYERS; i++)
+        moe->is_sparse[i] = true;
+    if (size(r, "expert_gating_func", 1, 0, 16) != 1)
+        fail_entry(r, MICA_E_UNSUPPORTED, "expert_gating_func", "is not softmax");
+    if (size(r, "leading_dense_block_count", 0, 0, CONFIG_MAX_COUNT) > 0)
+        fail_entry(r, MICA_E_UNSUPPORTED, "leading_dense_block_count", "is not 0");
+}
+
 static void read_sizes(gguf_reader *r, model_config *c, config_facts *facts) {
     c->n_layers = size(r, "block_count", -1, 1, CONFIG_MAX_COUNT);
     c->hidden_size = size(r, "embedding_length", -1, 1, CONFIG_MAX_WIDTH);
@@ -98,8 +129,7 @@ static void read_sizes(gguf_reader *r, model_config *c, config_facts *facts) {
                    "differs from the width of the keys");
     if (c->n_layers > MODEL_MAX_LAYERS)
         fail_entry(r, MICA_E_UNSUPPORTED, "block_count", "is more than the 256 supported");
-    if (size(r, "expert_count", 0, 0, CONFIG_MAX_COUNT) > 0)
-        fail_entry(r, MICA_E_UNSUPPORTED, "expert_count", "is not 0: experts are not supported");
+    read_moe(r, c);
     bool rms = r->arch->norm == NORM_RMS || r->arch->norm == NORM_RMS_PLUS_1;
     const char *key = rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
     double eps = number(r, key, -1.0);

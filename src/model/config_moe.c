@@ -114,6 +114,13 @@ static void read_groups(config_reader *r, moe_config *moe) {
         refuse_other(r, "n_group", 1);
         return;
     }
+    const char *method = mica_config_string(r, r->text, "topk_method", "");
+    const char *none = r->arch->moe->ungrouped;
+    if (none && (!*method || !strcmp(method, none))) return;
+    if (r->arch->moe->method && *method && strcmp(method, r->arch->moe->method) != 0 && !r->st)
+        r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
+                          "%s: config.json: \"topk_method\": \"%.40s\" is not supported for %s",
+                          r->where, method, r->arch->name);
     moe->n_groups = mica_config_integer(r, r->text, "n_group", 1, 1, moe->n_experts);
     moe->n_groups_used =
         mica_config_integer(r, r->text, "topk_group", moe->n_groups > 1 ? 0 : 1, 1, moe->n_groups);
@@ -148,6 +155,20 @@ static void read_shared(config_reader *r, model_config *c) {
         r->st = mica_fail(r->err, MICA_E_FORMAT, "%s: config.json: \"%s\" is too large", r->where,
                           rule->shared_key);
     moe->shared_size = rule->shared_counts && !r->st ? n * moe->intermediate_size : n;
+}
+
+/* Where a key says how scores are formed, it must be the family's way. */
+static void read_scoring(config_reader *r) {
+    const char *want = r->arch->moe->scores == ROUTER_SIGMOID ? "sigmoid" : "softmax";
+    static const char *const keys[] = {"scoring_func", "moe_gate_act",
+                                       "moe_router_activation_func"};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
+        const char *found = mica_config_string(r, r->text, keys[i], want);
+        if (!r->st && strcmp(found, want) != 0)
+            r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
+                              "%s: config.json: \"%s\": \"%.40s\" is not supported for %s",
+                              r->where, keys[i], found, r->arch->name);
+    }
 }
 
 /* Also at inference: how close to the best an expert must be to share its weight. */
@@ -198,6 +219,9 @@ void mica_config_read_moe(config_reader *r, model_config *c) {
         moe->act_alpha = (float)mica_config_number(r, r->text, "swiglu_alpha", 1.702);
         moe->act_limit = (float)mica_config_number(r, r->text, "swiglu_limit", 7.0);
     }
+    moe->n_draft_layers =
+        mica_config_integer(r, r->text, "num_nextn_predict_layers", 0, 0, MODEL_MAX_LAYERS);
+    read_scoring(r);
     read_groups(r, moe);
     read_shared(r, c);
     read_sparse_layers(r, c);

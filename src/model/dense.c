@@ -168,13 +168,33 @@ static graph_id cut_gate(model_builder *b, graph_id q, graph_id *gate) {
     return mica_graph_slice(b->g, both, 0, d);
 }
 
+graph_id mica_builder_attend(model_builder *b, int32_t layer, graph_id q, graph_id k, graph_id v) {
+    const model_config *c = b->c;
+    int32_t group = group_of(b, c->window[layer]);
+    const weight_vector *sinks = b->m->weights.layers[layer].sinks;
+    int cache_idx = b->out->n_caches++;
+    graph_id cache = named(b, mica_graph_cache(b->g, cache_idx, &b->layout), "cache");
+    graph_id written = mica_graph_kv_write(b->g, cache, k, v, b->slots[group]);
+    attention_inputs in = {.block_table = b->block_table[group],
+                           .positions = b->positions,
+                           .row_seq = b->row_seq,
+                           .span_lo = b->span_lo,
+                           .span_hi = b->span_hi};
+    graph_id o = mica_graph_attention(b->g, q, named(b, written, "kv_write"), &in,
+                                      mica_graph_vector(b->g, sinks), c->attention_scale,
+                                      c->window[layer], c->attention_softcap);
+    b->out->caches[cache_idx].group = group;
+    b->out->caches[cache_idx].layout = b->layout;
+    return named(b, o, "attention");
+}
+
 static graph_id attention(model_builder *b, int32_t layer, graph_id x) {
     const dense_layer *l = &b->m->weights.layers[layer];
     const model_config *c = b->c;
     const head_part q_part = {l->q_norm, c->n_heads, "q_norm", "q_rope"};
     const head_part k_part = {l->k_norm, c->n_kv_heads, "k_norm", "k_rope"};
-    int32_t group = group_of(b, c->window[layer]);
     graph_id qkv[3], gate = GRAPH_NONE;
+    if (l->mla) return mica_builder_mla(b, layer, x);
     project_qkv(b, l, x, qkv);
     if (c->gates_attention) qkv[0] = cut_gate(b, qkv[0], &gate);
     graph_id v = qkv[2];
@@ -187,24 +207,12 @@ static graph_id attention(model_builder *b, int32_t layer, graph_id x) {
                   mica_graph_position_scale(b->g, q, b->positions, c->query_boost, 0,
                                             c->query_boost_length),
                   "q_boost");
-    int cache_idx = b->out->n_caches++;
-    graph_id cache = named(b, mica_graph_cache(b->g, cache_idx, &b->layout), "cache");
-    graph_id written = mica_graph_kv_write(b->g, cache, k, v, b->slots[group]);
-    attention_inputs in = {.block_table = b->block_table[group],
-                           .positions = b->positions,
-                           .row_seq = b->row_seq,
-                           .span_lo = b->span_lo,
-                           .span_hi = b->span_hi};
-    graph_id o = mica_graph_attention(b->g, q, named(b, written, "kv_write"), &in,
-                                      mica_graph_vector(b->g, l->sinks), c->attention_scale,
-                                      c->window[layer], c->attention_softcap);
-    b->out->caches[cache_idx].group = group;
-    b->out->caches[cache_idx].layout = b->layout;
+    graph_id o = mica_builder_attend(b, layer, q, k, v);
     if (c->gates_attention) {
         gate = named(b, mica_graph_sigmoid(b->g, gate), "attn_gate_sigmoid");
-        o = named(b, mica_graph_mul(b->g, named(b, o, "attention"), gate), "gated_attention");
+        o = named(b, mica_graph_mul(b->g, o, gate), "gated_attention");
     }
-    return mica_builder_project(b, named(b, o, "attention"), l->o, "o_proj");
+    return mica_builder_project(b, o, l->o, "o_proj");
 }
 
 graph_id mica_builder_activation(model_builder *b, graph_id x) {
@@ -313,8 +321,10 @@ void mica_dense_build(const model *m, const model_build_options *options, model_
     graph *g = &out->g;
     model_builder b = {.m = m, .c = &m->config, .a = m->facts.arch, .g = g, .out = out};
     b.wide_norms = options->force_dtype && options->dtype == MICA_F32;
-    if (!mica_kv_layout_init(&b.layout, b.c->n_kv_heads, b.c->head_dim, b.c->head_dim,
-                             options->cache_dtype)) {
+    const mla_config *mla = &b.c->mla;
+    int64_t k_dim = mla->kv_rank ? mla->nope_dim + mla->rope_dim : b.c->head_dim;
+    int64_t v_dim = mla->kv_rank ? mla->v_dim : b.c->head_dim;
+    if (!mica_kv_layout_init(&b.layout, b.c->n_kv_heads, k_dim, v_dim, options->cache_dtype)) {
         g->status =
             mica_fail(&g->error, MICA_E_LIMIT, "%s: a cache block would be too large", m->path);
         return;

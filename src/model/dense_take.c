@@ -282,7 +282,10 @@ static void take_layer(model_taker *t, int64_t index, dense_layer *l) {
     if (is_turned(t, n_q + 2 * n_kv)) {
         take_conv1d(t, l, n_q, n_kv);
     } else {
-        take_attention(t, l, n_q, n_kv);
+        if (t->m->facts.arch->has_mla)
+            l->mla = mica_taker_mla(t);
+        else
+            take_attention(t, l, n_q, n_kv);
         take_wide(t, index, l);
     }
     if (t->m->facts.arch->has_sinks)
@@ -312,6 +315,11 @@ mica_status mica_dense_take(model *m, mica_error *err) {
                            .weight;
     for (int64_t i = 0; !t.st && i < c->n_layers; i++)
         take_layer(&t, i, &w->layers[i]);
+    for (int64_t i = 0; i < c->moe.n_draft_layers; i++) {
+        char prefix[64];
+        snprintf(prefix, sizeof(prefix), "model.layers.%lld.", (long long)(c->n_layers + i));
+        mica_weights_drop(m->store, prefix);
+    }
     t.scope[0] = '\0';
     w->final_norm = mica_taker_norm(&t, "model.norm", hidden);
     w->head = (linear){w->embed, NULL};

@@ -55,7 +55,19 @@ static const weight_name gpt_oss_names[] = {{"layers.N.mlp.router", "layers.N.ml
                                             {NULL, NULL}};
 static const weight_naming gpt_oss_naming = {.names = gpt_oss_names};
 
-/* Of dots1, glm4_moe. */
+static const moe_rule deepseek_v2 = {
+    .sparse = SPARSE_AFTER_DENSE,
+    .scores = ROUTER_SOFTMAX_ALL,
+    .wide_router = true,
+    .has_groups = true,
+    .group_best = 1,
+    .method = "group_limited_greedy",
+    .ungrouped = "greedy",
+    .has_factor = true,
+    .shared_key = "n_shared_experts",
+    .shared_counts = true,
+};
+/* Of deepseek_v3, dots1, glm4_moe. */
 static const moe_rule sigmoid_groups = {
     .sparse = SPARSE_AFTER_DENSE,
     .scores = ROUTER_SIGMOID,
@@ -63,6 +75,7 @@ static const moe_rule sigmoid_groups = {
     .wide_router = true,
     .normalize = NORMALIZE_KEY,
     .has_groups = true,
+    .method = "noaux_tc",
     .group_best = 2,
     .has_factor = true,
     .shared_key = "n_shared_experts",
@@ -125,6 +138,7 @@ static const moe_rule qwen3_moe = {
     .sparse = SPARSE_STEP,
     .scores = ROUTER_SOFTMAX_ALL,
     .normalize = NORMALIZE_KEY,
+    .gguf_normalizes = true,
 };
 
 static const arch_defaults gpt_oss_defaults = {.hidden_size = 2880,
@@ -138,8 +152,39 @@ static const arch_defaults gpt_oss_defaults = {.hidden_size = 2880,
 
 static const arch rows[] = {
     {
+        .name = "deepseek_v2",
+        .tier = TIER_GENERIC,
+        .block = BLOCK_PRE,
+        .norm = NORM_RMS,
+        .act = ACT_SILU,
+        .o_bias = BIAS_RULE_ATTENTION_KEY,
+        .tie = TIE_RULE_FALSE,
+        .has_mla = true,
+        .reads = {"kv_lora_rank"},
+        .rope_theta = 10000.0,
+        .windows = WINDOW_RULE_MISTRAL,
+        .max_positions = 2048,
+        .names = &shared_naming,
+        .moe = &deepseek_v2,
+    },
+    {
+        .name = "deepseek_v3",
+        .tier = TIER_GENERIC,
+        .block = BLOCK_PRE,
+        .norm = NORM_RMS,
+        .act = ACT_SILU,
+        .o_bias = BIAS_RULE_ATTENTION_KEY,
+        .tie = TIE_RULE_FALSE,
+        .has_mla = true,
+        .reads = {"kv_lora_rank"},
+        .rope_theta = 10000.0,
+        .windows = WINDOW_RULE_MISTRAL,
+        .max_positions = 2048,
+        .names = &shared_naming,
+        .moe = &sigmoid_groups,
+    },
+    {
         .name = "dots1",
-        .gguf = "dots1",
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
@@ -157,7 +202,6 @@ static const arch rows[] = {
     },
     {
         .name = "ernie4_5_moe",
-        .gguf = "ernie4_5-moe",
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
@@ -177,7 +221,6 @@ static const arch rows[] = {
     },
     {
         .name = "glm4_moe",
-        .gguf = "glm4moe",
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
@@ -196,7 +239,6 @@ static const arch rows[] = {
     },
     {
         .name = "gpt_oss",
-        .gguf = "gpt-oss",
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
@@ -217,7 +259,6 @@ static const arch rows[] = {
     },
     {
         .name = "granitemoe",
-        .gguf = "granitemoe",
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
@@ -255,7 +296,6 @@ static const arch rows[] = {
     },
     {
         .name = "hunyuan_v1_moe",
-        .gguf = "hunyuan-moe",
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
@@ -273,7 +313,6 @@ static const arch rows[] = {
     },
     {
         .name = "minimax",
-        .gguf = "minimax-m2",
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
@@ -320,7 +359,6 @@ static const arch rows[] = {
     },
     {
         .name = "phimoe",
-        .gguf = "phimoe",
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_LAYER,
@@ -338,7 +376,6 @@ static const arch rows[] = {
     },
     {
         .name = "qwen2_moe",
-        .gguf = "qwen2moe",
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,

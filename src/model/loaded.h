@@ -38,6 +38,12 @@ typedef struct delta_layer {
     linear out;
 } delta_layer;
 
+/* Latent attention: q_a has no weight where q reads the input itself. */
+typedef struct mla_layer {
+    linear q_a, q, kv_a, kv_b, o;
+    norm_weight q_a_norm, kv_a_norm;
+} mla_layer;
+
 /* N1 to N4 of block_kind; those that a block lacks are empty. */
 typedef struct dense_layer {
     norm_weight input_norm, post_attention_norm, pre_mlp_norm, post_mlp_norm;
@@ -45,6 +51,7 @@ typedef struct dense_layer {
     linear q, k, v, o, gate, up, down;
     const delta_layer *delta;          /* instead of attention; NULL: attention */
     const weight_vector *sinks;        /* [n_heads]; NULL: none */
+    const mla_layer *mla;              /* instead of q, k, v, o; NULL: plain attention */
     const moe_layer *moe;              /* instead of gate, up, down; NULL: a dense MLP */
     linear qkv;                        /* QKV_GROUPS, instead of q, k and v */
     float alpha_p, alpha_n, beta, eps; /* of ACT_XIELU, as the operation wants them */

@@ -42,6 +42,7 @@ typedef struct moe_config {
     float sum_least, sum_extra;
     float jitter;               /* sparsemixer */
     float act_alpha, act_limit; /* of the clamped activation */
+    int64_t n_draft_layers;     /* layers after the last that only a drafter reads: dropped */
     bool is_sparse[MODEL_MAX_LAYERS];
 } moe_config;
 
@@ -52,6 +53,13 @@ typedef struct delta_config {
 } delta_config;
 
 typedef enum mixer_kind { MIXER_ATTENTION, MIXER_DELTA } mixer_kind;
+
+/* Latent attention (docs/models.md 14). */
+typedef struct mla_config {
+    int64_t kv_rank; /* 0: plain attention */
+    int64_t q_rank;  /* 0: q has no latent */
+    int64_t rope_dim, nope_dim, v_dim;
+} mla_config;
 
 typedef struct model_config {
     char model_type[48]; /* as in the file */
@@ -79,6 +87,7 @@ typedef struct model_config {
     uint8_t mixer[MODEL_MAX_LAYERS]; /* mixer_kind */
     delta_config delta;
     bool gates_attention; /* q_proj holds a gate beside each query head */
+    mla_config mla;
     int32_t eos_ids[32];
     int n_eos;
     int32_t bos_id;   /* -1: unknown */

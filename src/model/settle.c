@@ -95,12 +95,13 @@ mica_status mica_config_settle(model_config *c, config_facts *facts, const weigh
     if (n_warning) warning[0] = '\0';
     if ((st = settle_vocab(c, facts, weights, warning, n_warning, err))) return st;
     settle_qk_norm(facts, weights);
-    if ((st = settle_head_dim(c, facts, weights, err))) return st;
+    if (!c->mla.kv_rank && (st = settle_head_dim(c, facts, weights, err))) return st;
     if ((st = mica_config_check(c, facts->where, err))) return st;
     settle_tied(c, facts, weights);
     double scalar = facts->query_scalar > 0.0 ? facts->query_scalar : (double)c->head_dim;
     c->attention_scale = (float)(1.0 / sqrt(scalar));
     if (facts->attention_multiplier != 0.0) c->attention_scale = (float)facts->attention_multiplier;
+    if (c->mla.kv_rank) c->attention_scale = mica_mla_scale(c);
     c->embed_multiplier = embed_multiplier(c, facts);
     return MICA_OK;
 }

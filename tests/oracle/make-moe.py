@@ -22,11 +22,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from gguf import MODEL_ARCH_NAMES, GGMLQuantizationType, GGUFWriter, get_tensor_name_map
+from gguf.quants import dequantize, quantize
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
 import common
-from moespec import MODELS
+from moespec import MODELS, stack_names
 from tinyspec import seed_of
 
 NOISE, GREEDY_NOISE, N_TRIALS, N_PROMPTS = 0.03, 0.008, 8, 60
@@ -93,6 +95,84 @@ def quantize_affine(x, bits, group):
             torch.tensor(bias.reshape(flat)).bfloat16(), torch.tensor(values))
 
 
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)
+
+
+def quantize_mxfp4(x):
+    """blocks u8 [.., groups, 16] (low nibble first), scales u8, and their values."""
+    x = x.float().numpy()
+    g = x.reshape(*x.shape[:-1], -1, 32)
+    exponent = np.ceil(np.log2(np.abs(g).max(-1, keepdims=True) / 6))
+    codes = np.abs(g[..., None] / 2.0 ** exponent[..., None] - E2M1).argmin(-1).astype(np.uint8)
+    values = (E2M1[codes] * 2.0 ** exponent).astype(np.float32).reshape(x.shape)
+    blocks = codes[..., 0::2] | codes[..., 1::2] << 4
+    return (torch.tensor(blocks), torch.tensor((exponent[..., 0] + 127).astype(np.uint8)),
+            torch.tensor(values))
+
+
+def blocks_folder(tensors):
+    """Stacks of experts as gpt_oss is published: turned, in mxfp4 blocks."""
+    out, plain = {}, {}
+    for key, x in tensors.items():
+        if not key.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            out[key], plain[key] = x, x.float()
+            continue
+        out[key + "_blocks"], out[key + "_scales"], values = quantize_mxfp4(x.transpose(1, 2))
+        plain[key] = values.transpose(1, 2).contiguous()
+    return out, plain
+
+
+def write_gguf(path, tensors, config, arch):
+    """The file of a converter: stacks of experts, routers and norms in f32; what it stands for."""
+    numbers = {k: v for k, v in MODEL_ARCH_NAMES.items()}
+    kind_of = next(k for k, v in numbers.items() if v == arch)
+    names = get_tensor_name_map(kind_of, config["num_hidden_layers"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    w = GGUFWriter(path, arch)
+    d = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    w.add_context_length(config["max_position_embeddings"])
+    w.add_embedding_length(config["hidden_size"])
+    w.add_block_count(config["num_hidden_layers"])
+    w.add_feed_forward_length(config["intermediate_size"])
+    w.add_head_count(config["num_attention_heads"])
+    w.add_head_count_kv(config["num_key_value_heads"])
+    w.add_key_length(d)
+    w.add_value_length(d)
+    w.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    w.add_rope_freq_base(config["rope_parameters"]["rope_theta"])
+    w.add_vocab_size(config["vocab_size"])
+    w.add_expert_count(config.get("num_local_experts") or config["num_experts"])
+    w.add_expert_used_count(config["num_experts_per_tok"])
+    if "moe_intermediate_size" in config:
+        w.add_expert_feed_forward_length(config["moe_intermediate_size"])
+    stacks, plain = {}, {}
+    for key, x in tensors.items():
+        target = stack_names(key, after="mlp.experts")
+        if isinstance(target, tuple):
+            stacks.setdefault(target[0] + ".weight", []).append((target[1], key, x))
+        else:
+            stacks[key] = [(None, key, x)]
+    turn = 0
+    for name, parts in stacks.items():
+        parts.sort(key=lambda p: p[0] or 0)
+        x = torch.stack([p[2] for p in parts]) if parts[0][0] is not None else parts[0][2]
+        x = x.float().numpy()
+        kind = GGMLQuantizationType.F32
+        if x.ndim >= 2 and not is_router(name.removesuffix(".weight")):
+            kind = (GGMLQuantizationType.Q4_0, GGMLQuantizationType.Q8_0)[turn % 2]
+            turn += 1
+        data = quantize(x, kind) if kind != GGMLQuantizationType.F32 else x
+        back = dequantize(data, kind) if kind != GGMLQuantizationType.F32 else x
+        w.add_tensor(names.get_name(name, try_suffixes=(".weight",)) , data, raw_dtype=kind)
+        for p, value in zip(parts, back if parts[0][0] is not None else [back]):
+            plain[p[1]] = torch.tensor(value)
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+    return plain
+
+
 def is_router(path):
     return path.endswith((".gate", ".router", ".router.layer", ".gate.wg", "shared_expert_gate"))
 
@@ -133,6 +213,8 @@ def routers_of(model, spec):
 
 
 def choice_of(output):
+    if isinstance(output, tuple) and len(output) == 2:  # llama4: (scores, logits)
+        return (output[0] > 0).int()
     for x in output if isinstance(output, tuple) else (output,):
         if isinstance(x, torch.Tensor) and x.dtype in (torch.int64, torch.int32):
             return x
@@ -235,17 +317,30 @@ def write_folder(folder, tensors, config, meta):
 
 def make(name, spec, args):
     torch.manual_seed(0)
-    config, model = new_model(spec, spec.get("quant_config", {}) if name.endswith("-q4") else {})
+    config, model = new_model(spec, spec.get("quant_config", {})
+                              if name.endswith("-q4") or name.startswith("gguf-") else {})
     randomize(model, name)
     with tempfile.TemporaryDirectory() as temp:
         tensors, saved = hub_tensors(model, temp)
         tensors = spec.get("edit_tensors", lambda t: t)(tensors)
         saved = spec.get("edit_config", lambda c: c)(saved)
         saved.pop("transformers_version", None)
-        if not name.endswith("-q4"):
+        if name.endswith("-bf16"):
             write_folder(args.out / name, stored(tensors, spec.get("dtype", torch.bfloat16)),
                          {**saved, "dtype": "bfloat16"}, {"format": "pt"})
             result, logits = run(args.out / name, name, spec, args.work)
+        elif name.startswith("gguf-"):
+            shutil.rmtree(args.out / name, ignore_errors=True)
+            plain = write_gguf(args.out / name / "model.gguf", tensors, saved, spec["gguf"])
+            write_folder(Path(temp) / "plain", plain, saved, {"format": "pt"})
+            result, logits = run(Path(temp) / "plain", name, spec, args.work)
+        elif name.endswith("-mxfp4"):
+            packed, plain = blocks_folder(stored(tensors, torch.bfloat16))
+            quant = {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}
+            write_folder(args.out / name, packed, {**saved, "quantization_config": quant},
+                         {"format": "pt"})
+            write_folder(Path(temp) / "plain", plain, saved, {"format": "pt"})
+            result, logits = run(Path(temp) / "plain", name, spec, args.work)
         else:
             packed, plain, quant = quantized_folder(stored(tensors, torch.bfloat16), spec, saved)
             legacy = spec.get("hub_config", lambda c: c)(copy.deepcopy(saved))
@@ -270,7 +365,8 @@ def main():
     args = parser.parse_args()
     n_failed = 0
     for base, spec in MODELS.items():
-        for name in [base + "-bf16"] + ([base + "-q4"] if spec.get("mlx_name") else []):
+        kinds = ["bf16"] + ["q4"] * ("mlx_name" in spec) + ["mxfp4"] * spec.get("blocks", False)
+        for name in [f"{base}-{kind}" for kind in kinds] + [f"gguf-{base}"] * ("gguf" in spec):
             if args.names and name not in args.names and base not in args.names:
                 continue
             try:

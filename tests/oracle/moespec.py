@@ -43,7 +43,7 @@ def renamed(config, **names):
 
 MODELS = {
     "qwen3_moe": dict(
-        type="qwen3_moe", router_class="TopKRouter", mlx_name=stack_names,
+        type="qwen3_moe", gguf="qwen3moe", router_class="TopKRouter", mlx_name=stack_names,
         config=dict(BASE, head_dim=16, num_experts=8, num_experts_per_tok=3,
                     moe_intermediate_size=16, norm_topk_prob=True, mlp_only_layers=[0],
                     decoder_sparse_step=1,
@@ -68,10 +68,9 @@ MODELS = {
                           norm_topk_prob=True, mlp_only_layers=[0]),
         hub_config=lambda c: renamed(old_rope(c), num_experts="num_local_experts")),
     "olmoe": dict(
-        type="olmoe", router_class="TopKRouter", mlx_name=stack_names,
+        type="olmoe", gguf="olmoe", router_class="TopKRouter", mlx_name=stack_names,
         config=dict(BASE, intermediate_size=16, num_experts=6, num_experts_per_tok=2),
-        quant_config=dict(WIDE, intermediate_size=32, norm_topk_prob=True,
-                          tie_word_embeddings=True),
+        quant_config=dict(WIDE, intermediate_size=32, tie_word_embeddings=True),
         hub_config=lambda c: renamed(old_rope(c), num_experts="num_local_experts")),
     "phimoe": dict(
         type="phimoe", router_class="TopKRouter",
@@ -130,7 +129,7 @@ MODELS = {
         quant_config=dict(WIDE, intermediate_size=32),
         hub_config=lambda c: {**old_rope(c), "rotary_dim": 8}),
     "gpt_oss": dict(
-        type="gpt_oss", router_class="TopKRouter",
+        type="gpt_oss", router_class="TopKRouter", blocks=True,
         config=dict(BASE, head_dim=16, intermediate_size=32, num_local_experts=4,
                     num_experts_per_tok=2, sliding_window=8,
                     rope_parameters={"rope_theta": 150000.0, "rope_type": "yarn", "factor": 4.0,
@@ -144,12 +143,16 @@ MODELS = {
                     topk_method="group_limited_greedy", moe_intermediate_size=16,
                     n_shared_experts=1, first_k_dense_replace=1, routed_scaling_factor=1.5)),
     "deepseek_v3": dict(
-        type="deepseek_v3", router_class="TopkRouter", mlx_name=stack_names,
+        type="deepseek_v3", router_class="TopkRouter",
         config=dict(BASE, num_key_value_heads=4, kv_lora_rank=16, q_lora_rank=24,
                     qk_rope_head_dim=8, qk_nope_head_dim=16, v_head_dim=12,
                     n_routed_experts=8, num_experts_per_tok=2, n_group=4, topk_group=2,
                     moe_intermediate_size=16, n_shared_experts=1, first_k_dense_replace=1,
-                    routed_scaling_factor=2.5, norm_topk_prob=True)),
+                    routed_scaling_factor=2.5, norm_topk_prob=True,
+                    rope_parameters={"rope_theta": 10000.0, "rope_type": "yarn", "factor": 4.0,
+                                     "mscale": 1.0, "mscale_all_dim": 0.8, "beta_fast": 32.0,
+                                     "beta_slow": 1.0,
+                                     "original_max_position_embeddings": 16})),
     "llama4": dict(
         type="llama4_text", router_class="Llama4Router",
         config=dict(BASE, head_dim=16, intermediate_size=16, intermediate_size_mlp=24,
