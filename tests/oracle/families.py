@@ -96,7 +96,7 @@ HF = {
                                 "rms_norm_eps": 1e-5, **rope(1e5)}, "bf16"),
     "nemotron": ("NemotronConfig", {"num_attention_heads": 2, "num_key_value_heads": 1,
                                     "head_dim": 96, "attention_bias": True, "mlp_bias": True,
-                                    **rope(partial_rotary_factor=0.5)}, "bf16"),
+                                    **rope(partial_rotary_factor=0.5)}, "f16"),
     "ernie4_5": ("Ernie4_5Config", {"head_dim": 16, "use_bias": True,
                                     "tie_word_embeddings": True, **rope(5e5)}, "bf16"),
     "hunyuan": ("HunYuanDenseV1Config", {
