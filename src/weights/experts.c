@@ -23,7 +23,10 @@ weight_matrix mica_weight_slice(const weight_matrix *m, int64_t first, int64_t n
 }
 
 weight_matrix mica_weight_expert(const weight_matrix *m, int64_t e) {
-    return m->parts ? m->parts[e] : mica_weight_slice(m, e * m->n_out, m->n_out);
+    if (m->parts) return m->parts[e];
+    weight_matrix s = mica_weight_slice(m, e * m->n_out, m->n_out);
+    if (s.globals) s.globals += e;
+    return s;
 }
 
 static bool same_form(const weight_form *a, const weight_form *b) {
