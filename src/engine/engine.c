@@ -106,6 +106,7 @@ static mica_status make_runners(engine *e, const engine_options *o, mica_error *
     for (int i = 0; i < o->n_levers; i++)
         if ((st = mica_lever_switch(&levers, o->levers[i], err))) return st;
     if ((st = make_runner(e, levers, e->chunk, err)) || o->exact) return st;
+    levers = mica_levers_for_decode(levers);
     return make_runner(e, levers, least(DECODE_ROWS, e->max_context), err);
 }
 

@@ -9,11 +9,13 @@
 #include <string.h>
 
 const lever_info mica_levers[LEVER_N] = {
-    [LEVER_SWIGLU] = {"swiglu", "gate, up, silu and product as one kernel", true},
-    [LEVER_GEGLU] = {"geglu", "gate, up, gelu and product as one kernel", true},
-    [LEVER_FLASH] = {"flash", "attention in blocks of rows, with fused multiply-adds", true},
-    [LEVER_INT16] = {"int16", "quantized weights times rows quantized to two bytes", true},
-    [LEVER_INT8] = {"int8", "to one byte, where that is enough: gated pairs, after attention",
+    [LEVER_SWIGLU] = {"swiglu", "gate, up, silu and product as one kernel", true, false},
+    [LEVER_GEGLU] = {"geglu", "gate, up, gelu and product as one kernel", true, false},
+    [LEVER_FLASH] = {"flash", "attention in blocks of rows, with fused multiply-adds", true, false},
+    [LEVER_INT16] = {"int16", "quantized weights times rows quantized to two bytes", true, false},
+    [LEVER_INT8] = {"int8", "to one byte, where that is enough: gated pairs, after attention", true,
+                    false},
+    [LEVER_BF16] = {"bf16", "prompt matmuls in bf16, where the machine multiplies tiles", true,
                     true},
 };
 
@@ -24,6 +26,12 @@ lever_set mica_levers_fast(void) {
     for (int i = 0; i < LEVER_N; i++) {
         if (mica_levers[i].fast_default) set.on |= 1u << i;
     }
+    return set;
+}
+
+lever_set mica_levers_for_decode(lever_set set) {
+    for (int i = 0; i < LEVER_N; i++)
+        if (mica_levers[i].prompt_only) set.on &= ~(1u << i);
     return set;
 }
 

@@ -13,6 +13,7 @@ typedef enum lever {
     LEVER_FLASH,  /* attention in blocks of rows, with fused multiply-adds */
     LEVER_INT16,  /* quantized weights times rows quantized to two bytes */
     LEVER_INT8,   /* to one byte, where that is enough: gated pairs, after attention */
+    LEVER_BF16,   /* prompt rows and weights rounded to bf16, on machines with tiles */
     LEVER_N
 } lever;
 
@@ -24,12 +25,14 @@ typedef struct lever_info {
     const char *name;
     const char *what;
     bool fast_default;
+    bool prompt_only; /* off in plans for decode rows */
 } lever_info;
 
 extern const lever_info mica_levers[LEVER_N];
 
-lever_set mica_levers_exact(void); /* none */
-lever_set mica_levers_fast(void);  /* the defaults */
+lever_set mica_levers_exact(void);               /* none */
+lever_set mica_levers_for_decode(lever_set set); /* without those for prompts only */
+lever_set mica_levers_fast(void);                /* the defaults */
 static inline bool mica_lever_on(lever_set set, lever l) { return (set.on >> l) & 1u; }
 /* Applies "NAME=on" or "NAME=off" (also 1|true, 0|false). MICA_E_INVALID lists the names. */
 mica_status mica_lever_switch(lever_set *set, const char *assignment, mica_error *err);

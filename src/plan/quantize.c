@@ -1,11 +1,15 @@
-/* quantize.c: the levers int16 and int8: matmuls over quantized weights read rows that were
- * quantized to two bytes or one, once for each tensor and for all matmuls that read it.
+/* quantize.c: the levers int16, int8 and bf16: matmuls over quantized weights read rows that were
+ * quantized to two bytes or one, or rounded to bf16, once for each tensor and for all matmuls that
+ * read it.
  *
  * One byte does not pass the gates everywhere: it serves gated pairs and what reads an attention's
  * output, which were measured to stand it (docs/performance.md); all others read fine rows.
  *
- * A quantize_rows node is inserted before the first matmul that wants it. So all nodes are numbered
- * anew, in the same order. A matmul for which the target has no such kernel stays as it is.
+ * Where the target multiplies in bf16 (it has tiles) that comes first.
+ *
+ * A quantize_rows or cast node is inserted before the first matmul that wants it. So all nodes are
+ * numbered anew, in the same order. A matmul for which the target has no such kernel stays as it
+ * is.
  */
 #include "plan/work.h"
 
@@ -14,13 +18,15 @@
 
 #include "graph/rows_i8.h"
 
+typedef enum row_kind { ROWS_COARSE, ROWS_FINE, ROWS_BF16, N_ROW_KINDS } row_kind;
+
 /* The copy of the nodes while it is renumbered. */
 typedef struct renumbering {
     plan_work *w;
     graph_node *nodes;
     int32_t n;
-    graph_id *new_id;          /* by old node */
-    graph_id *quantized_of[2]; /* by old node: new id of its rows, coarse and fine, or GRAPH_NONE */
+    graph_id *new_id;               /* by old node */
+    graph_id *rows_of[N_ROW_KINDS]; /* by old node: new id of its rows, or GRAPH_NONE */
     bool *live;
 } renumbering;
 
@@ -51,30 +57,40 @@ static bool quantized_op(graph_op op, graph_op *out) {
     return false;
 }
 
-/* The quantized form of a matmul, its first source still being x. */
-static bool as_quantized(const plan_work *w, const graph_node *node, bool *fine, graph_node *out) {
+/* The form of a matmul that reads other rows, its first source still being x. */
+static bool as_quantized(const plan_work *w, const graph_node *node, row_kind *kind,
+                         graph_node *out) {
     graph_op op;
     if (!quantized_op(node->op, &op)) return false;
-    *fine = !is_coarse(w, node);
-    if (*fine && !mica_lever_on(w->options->levers, LEVER_INT16)) return false;
     const graph_type *x = &w->nodes[node->src[0]].type;
     if (x->n_dims != 2 || !mica_dtype_is_float(x->dtype)) return false;
     *out = *node;
+    *kind = ROWS_BF16;
+    out->op = node->op == OP_GLU_MATMUL ? OP_GLU_MATMUL_BF16 : OP_MATMUL_BF16;
+    bool plain = node->op == OP_MATMUL || node->op == OP_GLU_MATMUL;
+    bool tiles = plain && mica_lever_on(w->options->levers, LEVER_BF16);
+    if (tiles && mica_plan_target_takes(w, out)) return true;
+    *kind = is_coarse(w, node) ? ROWS_COARSE : ROWS_FINE;
+    if (*kind == ROWS_FINE && !mica_lever_on(w->options->levers, LEVER_INT16)) return false;
     out->op = op;
     return mica_plan_target_takes(w, out);
 }
 
-static graph_node quantize_node(const plan_work *w, graph_id x, bool fine) {
-    graph_node node = {.op = OP_QUANTIZE_ROWS, .n_src = 1, .name = w->nodes[x].name};
+static graph_node rows_node(const plan_work *w, graph_id x, row_kind kind) {
+    graph_node node = {.op = kind == ROWS_BF16 ? OP_TILE_ROWS : OP_QUANTIZE_ROWS,
+                       .n_src = 1,
+                       .name = w->nodes[x].name};
     const graph_type *t = &w->nodes[x].type;
     for (int i = 0; i < GRAPH_MAX_SRC; i++)
         node.src[i] = GRAPH_NONE;
     node.src[0] = x;
-    int64_t n_bytes = rows_i8_bytes(t->dim[1].n + t->dim[1].add, fine);
-    node.type = (graph_type){.dtype = MICA_U8, .n_dims = 2};
+    int64_t n = t->dim[1].n + t->dim[1].add;
+    if (kind != ROWS_BF16) n = rows_i8_bytes(n, kind == ROWS_FINE);
+    node.type = (graph_type){.dtype = kind == ROWS_BF16 ? MICA_BF16 : MICA_U8, .n_dims = 2};
     node.type.dim[0] = t->dim[0];
-    node.type.dim[1] = mica_dim(n_bytes);
-    node.type.stride[0] = n_bytes;
+    if (kind == ROWS_BF16) node.type.dim[0].add += 15; /* whole tiles */
+    node.type.dim[1] = mica_dim(n);
+    node.type.stride[0] = n;
     node.type.stride[1] = 1;
     return node;
 }
@@ -84,11 +100,11 @@ static void renumber(const renumbering *r, graph_node *node) {
         if (node->src[i] != GRAPH_NONE) node->src[i] = r->new_id[node->src[i]];
 }
 
-/* The new node that quantizes x. */
-static graph_id quantized(renumbering *r, graph_id x, bool fine) {
-    graph_id *id = &r->quantized_of[fine][x];
+/* The new node that makes such rows of x. */
+static graph_id rows_of(renumbering *r, graph_id x, row_kind kind) {
+    graph_id *id = &r->rows_of[kind][x];
     if (*id == GRAPH_NONE) {
-        graph_node node = quantize_node(r->w, x, fine);
+        graph_node node = rows_node(r->w, x, kind);
         renumber(r, &node);
         *id = append(r, &node, true);
     }
@@ -102,9 +118,9 @@ static int32_t insert_all(renumbering *r) {
     for (graph_id id = 0; id < w->n_nodes; id++) {
         graph_node node = w->nodes[id], matmul;
         graph_id rows = GRAPH_NONE;
-        bool fine;
-        if (w->live[id] && as_quantized(w, &node, &fine, &matmul)) {
-            rows = quantized(r, node.src[0], fine);
+        row_kind kind;
+        if (w->live[id] && as_quantized(w, &node, &kind, &matmul)) {
+            rows = rows_of(r, node.src[0], kind);
             node = matmul;
             n_changed++;
         }
@@ -119,12 +135,12 @@ static mica_status begin(renumbering *r, mica_error *err) {
     size_t n = (size_t)r->w->n_nodes + 1;
     r->nodes = mica_calloc(2 * n, sizeof(*r->nodes));
     r->live = mica_calloc(2 * n, sizeof(*r->live));
-    r->new_id = mica_calloc(3 * n, sizeof(*r->new_id));
+    r->new_id = mica_calloc((1 + N_ROW_KINDS) * n, sizeof(*r->new_id));
     if (!r->nodes || !r->live || !r->new_id)
         return mica_fail(err, MICA_E_NOMEM, "plan: out of memory");
-    for (int fine = 0; fine < 2; fine++)
-        r->quantized_of[fine] = r->new_id + (size_t)(1 + fine) * n;
-    for (size_t i = n; i < 3 * n; i++)
+    for (int kind = 0; kind < N_ROW_KINDS; kind++)
+        r->rows_of[kind] = r->new_id + (size_t)(1 + kind) * n;
+    for (size_t i = n; i < (1 + N_ROW_KINDS) * n; i++)
         r->new_id[i] = GRAPH_NONE;
     return MICA_OK;
 }
@@ -132,7 +148,8 @@ static mica_status begin(renumbering *r, mica_error *err) {
 mica_status mica_plan_quantize(plan_work *w, mica_error *err) {
     bool int16 = mica_lever_on(w->options->levers, LEVER_INT16);
     bool int8 = mica_lever_on(w->options->levers, LEVER_INT8);
-    if (!int16 && !int8) {
+    bool bf16 = mica_lever_on(w->options->levers, LEVER_BF16);
+    if (!int16 && !int8 && !bf16) {
         mica_plan_note(w, "quantize: off");
         return MICA_OK;
     }
@@ -144,8 +161,9 @@ mica_status mica_plan_quantize(plan_work *w, mica_error *err) {
     memcpy(w->live, r.live, (size_t)r.n * sizeof(*r.live));
     for (int i = 0; i < w->g->n_outputs; i++)
         w->outputs[i] = r.new_id[w->outputs[i]];
-    mica_plan_note(w, "quantize%s%s: %" PRId32 " matmuls read %" PRId32 " quantized tensors",
-                   int16 ? " int16" : "", int8 ? " int8" : "", n_changed, r.n - w->n_nodes);
+    mica_plan_note(w, "quantize%s%s%s: %" PRId32 " matmuls read %" PRId32 " quantized tensors",
+                   int16 ? " int16" : "", int8 ? " int8" : "", bf16 ? " bf16" : "", n_changed,
+                   r.n - w->n_nodes);
     w->n_nodes = r.n;
     mica_plan_dead_code(w);
 out:

@@ -25,6 +25,7 @@ static const setting settings[] = {
     {"int16", 1u << LEVER_INT16, false},
     {"int8", 1u << LEVER_SWIGLU | 1u << LEVER_GEGLU | 1u << LEVER_INT8, false},
     {"flash", 1u << LEVER_FLASH, false},
+    {"bf16", 1u << LEVER_BF16, false}, /* only where there are tiles */
     {"defaults", 0, true},
 };
 enum { N_SETTINGS = sizeof(settings) / sizeof(*settings) };
@@ -48,7 +49,8 @@ static int n_steps_of(const engine *e, row_role role, graph_op op) {
 
 static int n_fused(const engine *e, row_role role) {
     return n_steps_of(e, role, OP_GLU_MATMUL) + n_steps_of(e, role, OP_GLU_MATMUL_I8) +
-           n_steps_of(e, role, OP_EXPERT_GLU_MATMUL) + n_steps_of(e, role, OP_EXPERT_GLU_MATMUL_I8);
+           n_steps_of(e, role, OP_EXPERT_GLU_MATMUL) +
+           n_steps_of(e, role, OP_EXPERT_GLU_MATMUL_I8) + n_steps_of(e, role, OP_GLU_MATMUL_BF16);
 }
 
 /* Prompt and greedy ids: the text that the reference went through. */
@@ -71,9 +73,10 @@ static int n_wrong_gates(const tiny *t) {
     for (int i = 0; i < N_SETTINGS; i++) {
         e = open_fast(t, &settings[i]);
         /* as without levers */
-        bool same_plan =
-            i > 0 && !n_fused(e, ROLE_PROMPT) && !n_steps_of(e, ROLE_PROMPT, OP_QUANTIZE_ROWS) &&
-            !n_steps_of(e, ROLE_PROMPT, OP_FLASH_ATTENTION);
+        bool same_plan = i > 0 && !n_fused(e, ROLE_PROMPT) &&
+                         !n_steps_of(e, ROLE_PROMPT, OP_QUANTIZE_ROWS) &&
+                         !n_steps_of(e, ROLE_PROMPT, OP_FLASH_ATTENTION) &&
+                         !n_steps_of(e, ROLE_PROMPT, OP_MATMUL_BF16);
         for (int role = 0; role < 2 && !same_plan; role++) {
             char how[64];
             snprintf(how, sizeof(how), "%s, %s rows", settings[i].name,
@@ -102,9 +105,10 @@ static void gates(void **state) {
 static void levers_fire(void **state) {
     (void)state;
     static const char *const names[] = {"llama-bf16", "gemma3-bf16", "qwen3_moe-q4"};
-    static const bool fused[3][N_SETTINGS] = {{false, true, false, false, true, false, true},
-                                              {false, false, true, false, true, false, true},
-                                              {false, true, false, false, true, false, true}};
+    static const bool fused[3][N_SETTINGS] = {
+        {false, true, false, false, true, false, false, true},
+        {false, false, true, false, true, false, false, true},
+        {false, true, false, false, true, false, false, true}};
     for (int k = 0; k < 3; k++) {
         int n;
         tiny *t = tiny_load_all(root, names[k], &n);

@@ -92,6 +92,39 @@ static void bench_matmul_i8(const cpu_table *table, const char *isa, int form, b
     check_free(&c);
 }
 
+static void bench_matmul_bf16(const cpu_table *table, const char *isa, int form, int64_t rows,
+                              int64_t n_out, int64_t n_in) {
+    check_case c;
+    if (!check_form_takes_i8(form)) return;
+    begin_case(&c, OP_MATMUL_BF16, form);
+    int64_t out[2] = {rows, n_out};
+    check_weight(&c, 1, 0, 0, n_out, &n_in);
+    check_tiles(&c, rows, n_in);
+    check_output(&c, MICA_F32, 2, out);
+    char text[64], what[128];
+    mica_weight_form_text(&c.matrix[0].form, text, sizeof(text));
+    snprintf(what, sizeof(what), "%s bf16 [%lld x %lld] %lld rows", text, (long long)n_out,
+             (long long)n_in, (long long)rows);
+    time_all(table, &c, isa, what, (double)mica_weight_bytes(&c.matrix[0]),
+             2.0 * (double)(rows * n_out * n_in));
+    check_free(&c);
+}
+
+/* What a machine with tiles does with prompts; the reference would take minutes. */
+static void bench_bf16(const cpu_table *table, const char *isa) {
+    if (!strcmp(isa, "ref")) return;
+    for (int form = 0; form < check_form_count(); form++) {
+        weight_form f;
+        check_form_at(form, &f);
+        bool usual = f.kind == WEIGHT_AFFINE && f.scale == SCALE_BF16 && f.bias == BIAS_GROUP &&
+                     f.group == 64 && (f.bits == 4 || f.bits == 8);
+        if (!usual) continue;
+        bench_matmul_bf16(table, isa, form, 16, 1536, 3072);
+        bench_matmul_bf16(table, isa, form, 128, 1536, 3072);
+        bench_matmul_bf16(table, isa, form, 512, 1536, 3072);
+    }
+}
+
 /* The special forms, and every width in groups of 64 with bf16 scales and biases. */
 static void bench_forms(const cpu_table *table, const char *isa, bool i8) {
     for (int form = 0; form < check_form_count(); form++) {
@@ -143,6 +176,7 @@ static void bench_attention(const cpu_table *table, const char *isa, graph_op op
 int check_bench(const cpu_table *table, const char *filter, const char *isa) {
     if (!filter || strstr("matmul", filter)) bench_forms(table, isa, false);
     if (!filter || strstr("matmul_i8", filter)) bench_forms(table, isa, true);
+    if (!filter || strstr("matmul_bf16", filter)) bench_bf16(table, isa);
     const graph_op ops[2] = {OP_ATTENTION, OP_FLASH_ATTENTION};
     for (int i = 0; i < 2; i++) {
         if (filter && !strstr(mica_graph_op_name(ops[i]), filter)) continue;

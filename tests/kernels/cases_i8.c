@@ -1,5 +1,5 @@
-/* cases_i8.c: random calls of the ops over rows quantized to int8, and what they should give in
- * double from the codes and scales alone.
+/* cases_i8.c: random calls of the ops over rows quantized to int8 or rounded to bf16, and what they
+ * should give in double.
  */
 #include <math.h>
 
@@ -218,11 +218,108 @@ static void truth_glu_i8(const check_case *c, double *want, double *bound) {
     }
 }
 
+/* ---- bf16 ---- */
+
+static int64_t tile_place(int64_t r, int64_t i, int64_t n) {
+    return (r / 16 * (n / 32) + i / 32) * 512 + r % 16 * 32 + i % 32;
+}
+
+static void make_tile_rows(check_case *c) {
+    int64_t n = 32 * check_between(&c->rng, 1, 20), x[2] = {some_rows(c), n}, out[2] = {0, n};
+    out[0] = x[0] + 15;
+    check_operand(c, 0, check_float_dtype(c), 2, x);
+    check_output(c, MICA_BF16, 2, out);
+}
+
+static void truth_tile_rows(const check_case *c, double *want, double *bound) {
+    const kernel_operand *x = &c->call.src[0];
+    int64_t n = operand_width(x), n_all = operand_rows(&c->call.out) * n;
+    for (int64_t e = 0; e < n_all; e++)
+        want[e] = bound[e] = 0;
+    for (int64_t r = 0; r < operand_rows(x); r++)
+        for (int64_t i = 0; i < n; i++) {
+            int64_t e = tile_place(r, i, n);
+            want[e] = check_at(x, r, i);
+            bound[e] = 0x1p-8 * fabs(want[e]) + 0x1p-126;
+        }
+}
+
+/* Tiles of any numbers as source 0. */
+void check_tiles(check_case *c, int64_t n_rows, int64_t n) {
+    kernel_operand *o = &c->call.src[0];
+    int64_t n_all = n_rows + 15;
+    *o = (kernel_operand){.dtype = MICA_BF16, .n_dims = 2};
+    o->dim[0] = n_all;
+    o->dim[1] = o->stride[0] = n;
+    o->stride[1] = 1;
+    o->data = check_memory(c, (size_t)(n_all * n) * 2);
+    check_fill_floats(c, o->data, MICA_BF16, n_all * n);
+    if (c->call.n_src < 1) c->call.n_src = 1;
+}
+
+static void make_matmul_bf16(check_case *c) {
+    bool pair = c->call.op == OP_GLU_MATMUL_BF16;
+    int64_t n_in = 32 * check_between(&c->rng, 1, 40), n_out = check_between(&c->rng, 1, 70);
+    while (!check_form_takes_i8(c->index) || (pair && !check_form_takes_i8(c->index + 7)))
+        c->index++;
+    check_weight(c, 1, 0, 0, n_out, &n_in);
+    if (pair) check_weight(c, 2, 1, 0, n_out, &n_in);
+    int64_t n_rows = some_rows(c);
+    check_tiles(c, n_rows, n_in);
+    int64_t out[2] = {n_rows, n_out};
+    check_output(c, check_float_dtype(c), 2, out);
+    c->attr.glu.act = (glu_act)check_below(&c->rng, 3);
+}
+
+/* A weight is off by half an ulp of bf16 and the roundings that formed it; a sum of n products has
+ * at most n roundings; subnormal numbers, which count as zero, are below 2^-126. */
+static double dot_bf16(const check_case *c, int64_t r, const kernel_operand *w, int64_t o,
+                       double *bound) {
+    const weight_matrix *m = w->matrix;
+    double sum = 0, size = 0, xs = 0, n = (double)m->n_in;
+    for (int64_t i = 0; i < m->n_in; i++) {
+        double w_size, x = (double)operand_load(&c->call.src[0], tile_place(r, i, m->n_in));
+        sum += x * check_weight_at(w, o, i, &w_size);
+        if (m->form.kind == WEIGHT_TABLE) {
+            float s, b;
+            mica_weight_group(m, o, i / m->form.group, &s, &b);
+            w_size = 2 * 255 * fabs((double)s);
+        }
+        size += fabs(x) * w_size;
+        xs += fabs(x) + w_size;
+    }
+    *bound = (0x1p-9 + (n + 6) * CHECK_U) * 1.01 * size + 0x1p-126 * (xs + 3 * n);
+    return sum;
+}
+
+static void truth_matmul_bf16(const check_case *c, double *want, double *bound) {
+    const kernel_operand *out = &c->call.out;
+    int64_t n = operand_width(out);
+    for (int64_t e = 0; e < operand_rows(out) * n; e++) {
+        want[e] = dot_bf16(c, e / n, &c->call.src[1], e % n, &bound[e]);
+        bound[e] += check_rounding(out->dtype, fabs(want[e]) + bound[e]);
+    }
+}
+
+static void truth_glu_bf16(const check_case *c, double *want, double *bound) {
+    const kernel_operand *out = &c->call.out;
+    int64_t n = operand_width(out);
+    for (int64_t e = 0; e < operand_rows(out) * n; e++) {
+        double gate_bound, up_bound;
+        double gate = dot_bf16(c, e / n, &c->call.src[1], e % n, &gate_bound);
+        double up = dot_bf16(c, e / n, &c->call.src[2], e % n, &up_bound);
+        check_glu_truth(c, gate, gate_bound, up, up_bound, &want[e], &bound[e]);
+    }
+}
+
 const check_op check_ops_i8[] = {
     {"quantize_rows", OP_QUANTIZE_ROWS, 120, make_quantize, truth_quantize},
     {"matmul_i8", OP_MATMUL_I8, 1296, make_matmul_i8, truth_matmul_i8},
     {"glu_matmul_i8", OP_GLU_MATMUL_I8, 648, make_glu_i8, truth_glu_i8},
     {"expert_matmul_i8", OP_EXPERT_MATMUL_I8, 648, make_expert_matmul_i8, truth_expert_matmul_i8},
     {"expert_glu_matmul_i8", OP_EXPERT_GLU_MATMUL_I8, 324, make_expert_glu_i8, NULL},
+    {"tile_rows", OP_TILE_ROWS, 60, make_tile_rows, truth_tile_rows},
+    {"matmul_bf16", OP_MATMUL_BF16, 324, make_matmul_bf16, truth_matmul_bf16},
+    {"glu_matmul_bf16", OP_GLU_MATMUL_BF16, 216, make_matmul_bf16, truth_glu_bf16},
 };
 const int check_n_ops_i8 = sizeof(check_ops_i8) / sizeof(check_ops_i8[0]);

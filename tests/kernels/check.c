@@ -1,7 +1,8 @@
 /* check.c: the kernel check: every variant of every op against the reference, bit for bit, and the
  * reference against double.
  *
- * usage: kernel_check [--seed N] [--filter OP] [--isa ref|avx2|avx512|avx512vnni|neon] [--bench]
+ * usage: kernel_check [--seed N] [--filter OP] [--isa ref|avx2|avx512|avx512vnni|amx|neon]
+ * [--bench]
  *                     [--digest HEX]
  * Each case runs twice on a variant, with outputs that start as different garbage, scratch full of
  * NaN and the units cut at other places; NaN equals NaN. Exit code 77: the machine lacks the ISA.

@@ -63,6 +63,8 @@ void check_groups(check_case *c, int i, int64_t n_experts, int64_t rows, int64_t
 /* Quantized rows as source 0 (cases_i8.c), and whether form i can be multiplied by them. */
 void check_rows_i8(check_case *c, int64_t n_rows, int64_t n, bool fine);
 bool check_form_takes_i8(int i);
+/* Tiles of bf16 for n_rows rows of n elements as source 0. */
+void check_tiles(check_case *c, int64_t n_rows, int64_t n);
 int check_form_count(void);
 void check_form_at(int i, weight_form *form);
 int64_t check_form_unit(const weight_form *form); /* n_in must be a multiple */

@@ -29,7 +29,11 @@ static mica_status choose(void *self, plan_step *step, const int64_t bound[GRAPH
     mica_cpu_call_init(&call, step, bound, NULL);
     const char *why = NULL;
     const cpu_kernel *kernel = mica_cpu_find_kernel(&b->table, &call, &why);
-    if (!kernel) {
+    /* Written for machines that have the instructions: its definition is no way to run it. */
+    bool is_slow = kernel && kernel->isa == ISA_REF &&
+                   (step->op == OP_MATMUL_BF16 || step->op == OP_GLU_MATMUL_BF16);
+    if (is_slow) why = "this machine has no tiles";
+    if (!kernel || is_slow) {
         char operands[256];
         describe_operands(step, operands, sizeof(operands));
         return mica_fail(err, MICA_E_UNSUPPORTED, "%s (%s) of %s: no CPU kernel: %s",

@@ -14,7 +14,7 @@ typedef struct cpu_table {
     uint32_t isa_mask; /* bit per cpu_isa */
 } cpu_table;
 
-/* CPUID (or HWCAP), masked: mask "" or NULL: all; "ref", "avx2", "avx512", "avx512vnni", "neon": up to
+/* CPUID (or HWCAP), masked: mask "" or NULL: all; "ref", "avx2", "avx512", "avx512vnni", "amx", "neon": up to
  * that one.
  * MICA_E_INVALID: unknown mask name, listing them. */
 mica_status mica_cpu_table_init(cpu_table *table, const char *mask, mica_error *err);

@@ -16,6 +16,7 @@ MICA_DECLARE_KERNELS(elementwise_ref);
 MICA_DECLARE_KERNELS(embed_ref);
 MICA_DECLARE_KERNELS(flash_ref);
 MICA_DECLARE_KERNELS(glu_ref);
+MICA_DECLARE_KERNELS(matmul_bf16_ref);
 MICA_DECLARE_KERNELS(matmul_i8_ref);
 MICA_DECLARE_KERNELS(matmul_ref);
 MICA_DECLARE_KERNELS(moe_ref);
@@ -32,6 +33,7 @@ static const kernel_family ref_families[] = {
     {mica_kernels_embed_ref, &mica_n_kernels_embed_ref},
     {mica_kernels_flash_ref, &mica_n_kernels_flash_ref},
     {mica_kernels_glu_ref, &mica_n_kernels_glu_ref},
+    {mica_kernels_matmul_bf16_ref, &mica_n_kernels_matmul_bf16_ref},
     {mica_kernels_matmul_i8_ref, &mica_n_kernels_matmul_i8_ref},
     {mica_kernels_matmul_ref, &mica_n_kernels_matmul_ref},
     {mica_kernels_moe_ref, &mica_n_kernels_moe_ref},
@@ -52,6 +54,8 @@ static const isa_name names[ISA_N] = {
     [ISA_AVX512] = {"avx512", 1u << ISA_REF | 1u << ISA_AVX2 | 1u << ISA_AVX512},
     [ISA_AVX512VNNI] = {"avx512vnni",
                         1u << ISA_REF | 1u << ISA_AVX2 | 1u << ISA_AVX512 | 1u << ISA_AVX512VNNI},
+    [ISA_AMX] = {"amx", 1u << ISA_REF | 1u << ISA_AVX2 | 1u << ISA_AVX512 | 1u << ISA_AVX512VNNI |
+                            1u << ISA_AMX},
     [ISA_NEON] = {"neon", 1u << ISA_REF | 1u << ISA_NEON},
 };
 
@@ -90,7 +94,7 @@ mica_status mica_cpu_table_init(cpu_table *table, const char *mask, mica_error *
         if (!allowed)
             return mica_fail(err, MICA_E_INVALID,
                              "MICA_CPU: unknown instruction set \"%s\"; use ref, avx2, avx512, "
-                             "avx512vnni, neon, or nothing for the best one",
+                             "avx512vnni, amx, neon, or nothing for the best one",
                              mask);
     }
     fill_table(table, mica_isa_detect() & allowed);

@@ -29,7 +29,15 @@ typedef struct kernel_call {
     const graph_attr *attr;
 } kernel_call;
 
-typedef enum cpu_isa { ISA_REF, ISA_AVX2, ISA_AVX512, ISA_AVX512VNNI, ISA_NEON, ISA_N } cpu_isa;
+typedef enum cpu_isa {
+    ISA_REF,
+    ISA_AVX2,
+    ISA_AVX512,
+    ISA_AVX512VNNI,
+    ISA_AMX,
+    ISA_NEON,
+    ISA_N
+} cpu_isa;
 
 typedef struct cpu_kernel {
     const char *name; /* "matmul_avx2" */

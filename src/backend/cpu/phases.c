@@ -90,6 +90,7 @@ bool mica_cpu_is_small(const cpu_kernel *kernel, const kernel_call *call) {
     case OP_EMBED:
     case OP_GATHER_ROWS:
     case OP_QUANTIZE_ROWS:
+    case OP_TILE_ROWS:
     case OP_PAD:
     case OP_EXPERT_GROUPS:
         return n <= most;

@@ -101,13 +101,15 @@ static inline void row_source_init(row_source *s, const kernel_operand *w, int64
 
 /* ---- scales and biases of a row ---- */
 
-/* sub-codes [first, first + 16) of a two-level row; n_groups is a multiple of 8. */
-static inline v16 sub_codes(const row_source *s, const uint8_t *row, int64_t first) {
+/* sub-codes [first, first + 16) of a two-level row; n_groups is a multiple of 8. Behind a row lie
+ * at least n_behind bytes of others. */
+static inline v16 sub_codes(const row_source *s, const uint8_t *row, size_t n_behind,
+                            int64_t first) {
     int bits = s->operand->matrix->form.sub_bits;
     size_t n_bytes = (size_t)s->operand->matrix->scale_bytes, off = (size_t)(first * bits / 8);
     const uint8_t *p = row + off;
     uint8_t part[16] = {0};
-    if (n_bytes - off < 16) {
+    if (n_bytes - off + n_behind < 16) {
         for (size_t i = 0; i < n_bytes - off; i++)
             part[i] = p[i];
         p = part;
@@ -124,15 +126,37 @@ static inline void expand_two_level(const row_source *s, int64_t row, const uint
     int64_t n_supers = m->n_in / WEIGHT_SUPER, per_super = WEIGHT_SUPER / m->form.group;
     static const float lane[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const uint8_t *row_supers = supers + 2 * (size_t)(row * n_supers);
+    const v16 lanes = v16_load(lane), eight = v16_set(8.0f), less = v16_set(zero);
+    const size_t n_behind = row + 1 < m->n_out * m->n_experts ? m->scale_bytes : 0;
+    float d[17];
     for (int64_t g = 0; g < s->n_groups; g += 16) {
-        int64_t first = g / per_super, second = first + 1 < n_supers ? first + 1 : first;
-        v16 d = v16_set(sign * mica_load_f(row_supers, MICA_F16, (size_t)first));
-        if (per_super == 8) {
-            v16 d2 = v16_set(sign * mica_load_f(row_supers, MICA_F16, (size_t)second));
-            d = v16_if_less(v16_load(lane), v16_set(8.0f), d, d2);
+        int64_t super = g / per_super, at_d = super % 16;
+        if (at_d == 0) { /* 16 super-scales at once, and one more for a pair that ends outside */
+            int64_t left = n_supers - super;
+            const uint8_t *p = row_supers + 2 * super;
+            v16 some = left >= 16 ? v16_load_f16(p) : v16_load_part(p, MICA_F16, left);
+            v16_store(d, v16_mul(v16_set(sign), some));
+            d[16] = 0.0f;
         }
-        v16 codes = v16_sub(sub_codes(s, subs, g), v16_set(zero));
-        v16_store(out + g, v16_mul(d, codes));
+        v16 first = v16_set(d[at_d]);
+        if (per_super == 8) first = v16_if_less(lanes, eight, first, v16_set(d[at_d + 1]));
+        v16_store(out + g, v16_mul(first, v16_sub(sub_codes(s, subs, n_behind, g), less)));
+    }
+}
+
+/* out[0..n) from single bytes: E8M0 or E4M3. */
+static inline void expand_bytes(scale_kind kind, const uint8_t *p, int64_t n, float *out) {
+    const v16_unpacker unused = v16_unpacker_init(8);
+    for (int64_t g = 0; g < n; g += 16) {
+        uint8_t part[16] = {0};
+        memcpy(part, p + g, (size_t)(n - g < 16 ? n - g : 16));
+        v16i codes = v16_codes(&unused, part, 8);
+        if (kind == SCALE_E4M3) {
+            v16_store(out + g, v16_gather(mica_table_e4m3, codes));
+            continue;
+        }
+        v16 power = v16_of_bits(v16i_left23(codes)), least = v16_of_bits(v16i_set(0x00400000u));
+        v16_store(out + g, v16_if_less(v16_of_int(codes), v16_set(1.0f), least, power));
     }
 }
 
@@ -140,10 +164,7 @@ static inline void expand_stored(scale_kind kind, const uint8_t *p, int64_t n, f
     if (kind == SCALE_F32) widen(p, MICA_F32, n, out);
     if (kind == SCALE_F16) widen(p, MICA_F16, n, out);
     if (kind == SCALE_BF16) widen(p, MICA_BF16, n, out);
-    for (int64_t g = 0; g < n && kind == SCALE_E8M0; g++)
-        out[g] = mica_bits_f32(p[g] ? (uint32_t)p[g] << 23 : 0x00400000u);
-    for (int64_t g = 0; g < n && kind == SCALE_E4M3; g++)
-        out[g] = mica_table_e4m3[p[g]];
+    if (kind == SCALE_E8M0 || kind == SCALE_E4M3) expand_bytes(kind, p, n, out);
 }
 
 static inline void expand_scales(const row_source *s, int64_t row, float *to_scales,

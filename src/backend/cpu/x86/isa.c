@@ -1,11 +1,13 @@
 /* isa.c: what an x86-64 machine can run, and the kernels for it.
  *
  * avx2 needs AVX2, FMA, BMI2 and F16C; avx512 needs F, BW, DQ and VL as well, avx512vnni also VNNI
- * and VBMI. The system must save the wider registers: XCR0 says so.
+ * and VBMI, amx also AVX512-BF16, tiles in bf16 and the system's leave to use them. The system must
+ * save the wider registers: XCR0 says so.
  */
 #include <cpuid.h>
 
 #include "backend/cpu/kernel_family.h"
+#include "backend/cpu/x86/tiles.h"
 
 MICA_DECLARE_KERNELS(attention_avx2);
 MICA_DECLARE_KERNELS(elementwise_avx2);
@@ -19,6 +21,7 @@ MICA_DECLARE_KERNELS(flash_avx512);
 MICA_DECLARE_KERNELS(matmul_avx512);
 MICA_DECLARE_KERNELS(norm_avx512);
 MICA_DECLARE_KERNELS(matmul_i8_avx512vnni);
+MICA_DECLARE_KERNELS(matmul_bf16_amx);
 
 const kernel_family mica_isa_families[] = {
     {mica_kernels_attention_avx2, &mica_n_kernels_attention_avx2},
@@ -33,6 +36,7 @@ const kernel_family mica_isa_families[] = {
     {mica_kernels_matmul_avx512, &mica_n_kernels_matmul_avx512},
     {mica_kernels_norm_avx512, &mica_n_kernels_norm_avx512},
     {mica_kernels_matmul_i8_avx512vnni, &mica_n_kernels_matmul_i8_avx512vnni},
+    {mica_kernels_matmul_bf16_amx, &mica_n_kernels_matmul_bf16_amx},
 };
 const int mica_n_isa_families = sizeof(mica_isa_families) / sizeof(mica_isa_families[0]);
 
@@ -56,6 +60,9 @@ uint32_t mica_isa_detect(void) {
     bool avx512 = HAS(b, 16) && HAS(b, 17) && HAS(b, 30) && HAS(b, 31); /* F, DQ, BW, VL */
     if (!avx512 || (saved & 0xE6u) != 0xE6u) return isas;
     isas |= 1u << ISA_AVX512;
-    if (HAS(c, 11) && HAS(c, 1)) isas |= 1u << ISA_AVX512VNNI; /* VNNI, VBMI */
+    if (!HAS(c, 11) || !HAS(c, 1)) return isas; /* VNNI, VBMI */
+    isas |= 1u << ISA_AVX512VNNI;
+    bool bf16 = __get_cpuid_count(7, 1, &a, &b, &c, &d) && HAS(a, 5);
+    if (bf16 && mica_tiles_bf16()) isas |= 1u << ISA_AMX;
     return isas;
 }
