@@ -22,6 +22,24 @@ static void describe_operands(const plan_step *step, char *out, size_t n) {
     }
 }
 
+/* Levers must not lead to the reference where the ops that they replace have variants; products of
+ * tiles never run on it. */
+static bool is_definition_only(const cpu_backend *b, graph_op op, const cpu_kernel *kernel) {
+    if (kernel->isa != ISA_REF) return false;
+    switch (op) {
+    case OP_MATMUL_BF16:
+    case OP_GLU_MATMUL_BF16:
+        return true;
+    case OP_MATMUL_I8:
+    case OP_GLU_MATMUL_I8:
+    case OP_EXPERT_MATMUL_I8:
+    case OP_EXPERT_GLU_MATMUL_I8:
+        return b->table.isa_mask != 1u << ISA_REF;
+    default:
+        return false;
+    }
+}
+
 static mica_status choose(void *self, plan_step *step, const int64_t bound[GRAPH_N_SYMS],
                           mica_error *err) {
     const cpu_backend *b = self;
@@ -29,10 +47,8 @@ static mica_status choose(void *self, plan_step *step, const int64_t bound[GRAPH
     mica_cpu_call_init(&call, step, bound, NULL);
     const char *why = NULL;
     const cpu_kernel *kernel = mica_cpu_find_kernel(&b->table, &call, &why);
-    /* Written for machines that have the instructions: its definition is no way to run it. */
-    bool is_slow = kernel && kernel->isa == ISA_REF &&
-                   (step->op == OP_MATMUL_BF16 || step->op == OP_GLU_MATMUL_BF16);
-    if (is_slow) why = "this machine has no tiles";
+    bool is_slow = kernel && is_definition_only(b, step->op, kernel);
+    if (is_slow) why = "no variant for this machine";
     if (!kernel || is_slow) {
         char operands[256];
         describe_operands(step, operands, sizeof(operands));
