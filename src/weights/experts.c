@@ -19,7 +19,6 @@ weight_matrix mica_weight_slice(const weight_matrix *m, int64_t first, int64_t n
     if (m->biases) s.biases += row * m->scale_bytes;
     if (m->supers) s.supers += supers;
     if (m->super_biases) s.super_biases += supers;
-    if (m->globals) s.globals += row / m->n_out;
     return s;
 }
 
