@@ -339,7 +339,8 @@ static void truth_combine(const check_case *c, double *want, double *bound) {
 /* ---- gated delta ---- */
 static void make_delta(check_case *c) {
     int64_t hk = check_between(&c->rng, 1, 2), hv = hk * check_between(&c->rng, 1, 2);
-    int64_t dk = check_between(&c->rng, 1, 40), dv = check_between(&c->rng, 1, 20);
+    int64_t dk = check_between(&c->rng, 1, 40), dv = check_between(&c->rng, 1, 70);
+    if (check_below(&c->rng, 2)) dk = (dk + 15) / 16 * 16; /* what vectors take */
     int64_t n_seqs = check_between(&c->rng, 1, 2), chunk = check_below(&c->rng, 2) * 8, rows = 0;
     int64_t n_state = hv * dv * dk + chunk * (hk * dk + hv * dv + hv), ends = n_seqs + 1;
     int32_t *seq_rows = check_operand_i32(c, 7, 1, &ends);

@@ -1,0 +1,13 @@
+/* delta_avx2.c: the gated delta rule over 16 lanes; see vector/delta.h.
+ * Profile: exact, the bits of ref/delta.c.
+ */
+#include "backend/cpu/x86/v16_avx2.h"
+
+#include "backend/cpu/vector/delta.h"
+
+MICA_DECLARE_KERNELS(delta_avx2);
+const cpu_kernel mica_kernels_delta_avx2[] = {
+    {"gated_delta_avx2", OP_GATED_DELTA, ISA_AVX2, declines_delta, n_units_delta, run_delta,
+     scratch_delta},
+};
+const int mica_n_kernels_delta_avx2 = 1;
