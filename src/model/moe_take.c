@@ -81,7 +81,7 @@ static const weight_matrix *take_turned(model_taker *t, expert_part part, const 
     bool in_turn = t->m->facts.arch->moe->is_interleaved, is_down = part == PART_DOWN;
     int64_t first = part == PART_UP ? (in_turn ? 1 : s->n_out) : 0;
     int64_t step = in_turn && !is_down ? 2 : 1, n_all = is_down ? s->n_out : 2 * s->n_out;
-    char path[160];
+    char path[192];
     block_path(t, path, sizeof(path), is_down ? "experts.down_proj" : "experts.gate_up_proj");
     if (!t->st)
         t->st = mica_weights_turned(t->m->store, path, s->n, n_all, first, step, s->n_out, s->n_in,
@@ -149,7 +149,7 @@ static const weight_vector *take_selection_bias(model_taker *t) {
 static const weight_vector *find_bias(model_taker *t, const char *name, int64_t n) {
     static const char *const forms[] = {"experts.%s_bias", "switch_mlp.%s.bias", "experts.%s.bias"};
     const weight_vector *v = NULL;
-    char rest[96], path[160];
+    char rest[96], path[192];
     for (size_t i = 0; i < sizeof(forms) / sizeof(*forms) && !t->st && !v; i++) {
         int k = snprintf(rest, sizeof(rest), "%.*s%s%s", (int)(strchr(forms[i], '%') - forms[i]),
                          forms[i], name, strchr(forms[i], '%') + 2);
@@ -194,7 +194,7 @@ static void take_biases(model_taker *t, moe_layer *l, const moe_config *c) {
 /* gpt_oss in its own mxfp4 packing: the rows of gate and up stay in turn. False: not so stored. */
 static bool take_blocks(model_taker *t, moe_layer *l, const moe_config *c) {
     int64_t hidden = t->m->config.hidden_size, wide = c->intermediate_size;
-    char path[160];
+    char path[192];
     block_path(t, path, sizeof(path), "experts.gate_up_proj");
     if (!has(t, path, "_blocks") || t->st) return false;
     t->st = mica_weights_mxfp4_blocks(t->m->store, path, c->n_experts, 2 * wide, hidden,
