@@ -138,6 +138,9 @@ graph_id mica_graph_relu2(graph *g, graph_id x) { return unary(g, OP_RELU2, x, n
 graph_id mica_graph_clamp(graph *g, graph_id x, float c) {
     return unary(g, OP_CLAMP, x, (graph_attr){.scale = {c}});
 }
+graph_id mica_graph_gauss_top(graph *g, graph_id x, float c) {
+    return unary(g, OP_GAUSS_TOP, x, (graph_attr){.scale = {c}});
+}
 graph_id mica_graph_xielu(graph *g, graph_id x, float alpha_p, float alpha_n, float beta,
                           float eps) {
     return unary(g, OP_XIELU, x, (graph_attr){.xielu = {alpha_p, alpha_n, beta, eps}});
@@ -185,6 +188,19 @@ static graph_id norm(graph *g, graph_op op, int n_src, const graph_id *src, floa
 graph_id mica_graph_rms_norm(graph *g, graph_id x, graph_id weight, float eps) {
     graph_id src[2] = {x, weight};
     return norm(g, OP_RMS_NORM, 2, src, eps);
+}
+
+graph_id mica_graph_match_rms(graph *g, graph_id x, graph_id y, float least) {
+    graph_node node;
+    graph_id src[2] = {x, y};
+    if (!mica_graph_begin(g, &node, OP_MATCH_RMS, 2, src, 0)) return GRAPH_NONE;
+    if (!mica_graph_want_float(g, &node, 0, "x")) return GRAPH_NONE;
+    if (!mica_graph_want_float(g, &node, 1, "y")) return GRAPH_NONE;
+    const graph_type *t = mica_graph_type_of(g, x);
+    if (!mica_graph_want_shape(g, &node, 1, "y", t->n_dims, t->dim)) return GRAPH_NONE;
+    node.type = mica_graph_type(mica_graph_result_dtype(g, &node, 2), t->n_dims, t->dim);
+    node.attr.norm.eps = least;
+    return mica_graph_append(g, &node);
 }
 
 graph_id mica_graph_layer_norm(graph *g, graph_id x, graph_id weight, graph_id bias, float eps) {

@@ -74,6 +74,8 @@ typedef enum graph_op {
     OP_XIELU,          /* x > 0: ap x^2 + beta x; else an (expm1(min(x, eps)) - x) + beta x */
     OP_CLAMP,          /* into [-c, c] */
     OP_POSITION_SCALE, /* x [R, ..], positions i32 [R]: x * (1 + beta ln(1 + floor((p + o) / n))) */
+    OP_GAUSS_TOP,      /* x [R, n]: max(0, x - (mean + c * std)) of each row, std over all n */
+    OP_MATCH_RMS,      /* x, y [R, n]: x * rms(y) / sqrt(max(mean(x^2), eps)) */
     OP_CAST,
     OP_COPY, /* makes a strided view contiguous */
     /* fused by rewrite rules */
@@ -349,6 +351,10 @@ graph_id mica_graph_relu2(graph *g, graph_id x);
 graph_id mica_graph_xielu(graph *g, graph_id x, float alpha_p, float alpha_n, float beta,
                           float eps);
 graph_id mica_graph_clamp(graph *g, graph_id x, float c);
+/* What exceeds mean + c * std in each row, 0 elsewhere: the largest share of a normal spread. */
+graph_id mica_graph_gauss_top(graph *g, graph_id x, float c);
+/* Rows of x at the root mean square of those of y; `least`: x's mean square counts as that much. */
+graph_id mica_graph_match_rms(graph *g, graph_id x, graph_id y, float least);
 /* Every element of row r times 1 + beta * ln(1 + floor((positions[r] + offset) / length)). */
 graph_id mica_graph_position_scale(graph *g, graph_id x, graph_id positions, float beta,
                                    int32_t offset, int32_t length);

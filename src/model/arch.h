@@ -117,6 +117,7 @@ typedef enum normalize_rule { NORMALIZE_NEVER, NORMALIZE_KEY, NORMALIZE_ALWAYS }
 /* Mixture of experts: what its keys mean. Tensors have the same names in all families, after the
  * family's naming: mlp.gate, mlp.experts and so on (moe_take.c). */
 typedef struct moe_rule {
+    const char *flag; /* the key that switches it, false when absent; NULL: always */
     sparse_rule sparse;
     router_rule scores;
     bias_presence selection_bias; /* added to the scores for the choice alone */
@@ -150,6 +151,13 @@ typedef enum mixer_rule {
     MIXERS_DELTA,      /* linear_attention layers: the gated delta rule */
     MIXERS_DELTA_FUSED /* likewise, its projections interleaved by key head */
 } mixer_rule;
+
+/* Layers that differ in shape and share keys and values (gemma*.c), beside the sandwich block. */
+typedef enum gemma_rule {
+    GEMMA_NONE,
+    GEMMA_3N, /* AltUp streams, Laurel, per-layer inputs */
+    GEMMA_4   /* per-layer inputs if their tensors are there, layer scalars, MLP beside experts */
+} gemma_rule;
 
 /* Multipliers that are keys of the config. */
 typedef enum scale_rule {
@@ -228,7 +236,9 @@ typedef struct arch {
     int32_t sliding_window; /* when absent; 0: required where a layer slides */
     int64_t max_positions;  /* when absent */
     mixer_rule mixers;
-    bool gates_attention;                  /* sigmoid gates: q_proj has 2 * head_dim rows a head */
+    bool gates_attention; /* sigmoid gates: q_proj has 2 * head_dim rows a head */
+    gemma_rule gemma;
+    bool clips_f16;                        /* residual sums in f16 saturate */
     const moe_rule *moe;                   /* NULL: no experts */
     const arch_defaults *defaults;         /* NULL: all keys are required */
     const arch_defaults *wrapper_defaults; /* of the same model inside text_config */

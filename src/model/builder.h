@@ -21,6 +21,7 @@ typedef struct model_builder {
     graph_id states_in, states_out, seq_rows; /* GRAPH_NONE: no recurrent layer */
     int64_t state_floats;                     /* of a sequence, taken so far */
     graph_id block_table[MODEL_MAX_GROUPS], slots[MODEL_MAX_GROUPS];
+    graph_id kv_written[MODEL_MAX_LAYERS]; /* gemma_attention.c: for the layers that share them */
 } model_builder;
 
 static inline graph_id named(model_builder *b, graph_id id, const char *name) {
@@ -42,5 +43,16 @@ graph_id mica_builder_mla(model_builder *b, int32_t layer, graph_id x);
 graph_id mica_builder_moe(model_builder *b, const moe_layer *l, graph_id x);
 /* delta.c: a gated-delta layer in attention's place. */
 graph_id mica_builder_delta(model_builder *b, const delta_layer *l, graph_id x);
+/* The experts' sum for x, chosen by the scores of `from`. */
+graph_id mica_builder_routed(model_builder *b, const moe_layer *l, graph_id x, graph_id from);
+/* gemma.c, gemma3n.c: all layers of a Gemma 4 or 3n over the scaled embeddings x. */
+graph_id mica_builder_gemma3n(model_builder *b, graph_id tokens, graph_id x);
+graph_id mica_builder_gemma(model_builder *b, graph_id tokens, graph_id x);
+/* gemma_attention.c */
+graph_id mica_builder_gemma_attention(model_builder *b, int32_t layer, graph_id x);
+/* per_layer_inputs.c: [R, n_layers * P] for all layers, and a layer's part of it times the gate of
+ * x, projected and normed: what x gets from it. */
+graph_id mica_builder_per_layer_inputs(model_builder *b, graph_id tokens, graph_id x);
+graph_id mica_builder_per_layer_gate(model_builder *b, int32_t layer, graph_id x, graph_id inputs);
 
 #endif

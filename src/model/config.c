@@ -81,8 +81,11 @@ static void read_sizes(config_reader *r, model_config *c, config_facts *facts) {
     c->n_layers =
         want_size(r, KEY(r, n_layers, "num_hidden_layers"), d->n_layers, CONFIG_MAX_COUNT);
     int64_t wide = d->wide_mlp ? d->wide_mlp * c->hidden_size : d->intermediate_size;
-    c->intermediate_size =
-        want_size(r, KEY(r, intermediate_size, "intermediate_size"), wide, CONFIG_MAX_WIDTH);
+    if (r->arch->gemma)
+        c->intermediate_size = mica_config_first_width(r, "intermediate_size", wide);
+    else
+        c->intermediate_size =
+            want_size(r, KEY(r, intermediate_size, "intermediate_size"), wide, CONFIG_MAX_WIDTH);
     c->n_heads = want_size(r, KEY(r, n_heads, "num_attention_heads"), d->n_heads, CONFIG_MAX_WIDTH);
     int64_t n_kv = d->n_kv_heads ? d->n_kv_heads : c->n_heads;
     c->n_kv_heads =
@@ -325,6 +328,7 @@ mica_status mica_config_read(const config_source *source, const model_kind *kind
     mica_config_read_mla(&r, out);
     mica_config_read_ropes(&r, out, facts);
     mica_config_read_windows(&r, out);
+    mica_config_read_gemma(&r, out, facts);
     mica_config_read_moe(&r, out);
     mica_config_read_mixers(&r, out);
     out->gates_attention = a->gates_attention;

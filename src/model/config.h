@@ -23,11 +23,12 @@ typedef struct config_facts {
     block_kind block;
     qk_norm_kind qk_norm;
     mlp_act act;
-    bool bias[BIAS_RULE_N];      /* of the rules that are keys */
-    double query_scalar;         /* the attention scale is its -1/2 power; 0: head_dim's */
-    double attention_multiplier; /* the attention scale itself; 0: none */
-    double embed_multiplier;     /* of a key; 0: none */
-    double dim_model_base;       /* 0: none */
+    bool bias[BIAS_RULE_N];           /* of the rules that are keys */
+    double query_scalar;              /* the attention scale is its -1/2 power; 0: head_dim's */
+    double attention_multiplier;      /* the attention scale itself; 0: none */
+    double embed_multiplier;          /* of a key; 0: none */
+    double dim_model_base;            /* 0: none */
+    int64_t per_layer_size, n_shared; /* as stated; -1: not stated */
 } config_facts;
 
 typedef struct config_source {
@@ -67,6 +68,13 @@ void mica_config_read_moe(config_reader *r, model_config *c);    /* config_moe.c
 void mica_config_read_mixers(config_reader *r, model_config *c); /* config_recurrent.c */
 void mica_config_read_mla(config_reader *r, model_config *c); /* mla_take.c */
 float mica_mla_scale(const model_config *c);
+
+void mica_config_read_gemma(config_reader *r, model_config *c, config_facts *facts);
+/* A size that may be a list with an entry for each layer: its first. */
+int64_t mica_config_first_width(config_reader *r, const char *key, int64_t fallback);
+/* What the tensors of a Gemma 3n or 4 know better (config_gemma.c). */
+mica_status mica_gemma_settle(model_config *c, const config_facts *facts,
+                              const weight_store *weights, mica_error *err);
 
 /* config.json of the family `a`. Arrays go to `arena`. */
 mica_status mica_config_read(const config_source *source, const model_kind *kind, const arch *a,

@@ -11,7 +11,7 @@
 static const char *const count_keys[] = {"num_experts", "num_local_experts", "n_routed_experts",
                                          "moe_num_experts"};
 static const char *const used_keys[] = {"num_experts_per_tok", "moe_topk", "moe_k",
-                                        "num_experts_per_token"};
+                                        "num_experts_per_token", "top_k_experts"};
 
 static const char *first_set(const config_reader *r, const char *const *keys, size_t n) {
     for (size_t i = 0; i < n; i++)
@@ -189,6 +189,7 @@ void mica_config_read_moe(config_reader *r, model_config *c) {
         refuse_experts(r);
         return;
     }
+    if (rule->flag && !mica_config_flag(r, r->text, rule->flag, false)) return;
     const char *count = first_set(r, count_keys, sizeof(count_keys) / sizeof(*count_keys));
     const char *used = first_set(r, used_keys, sizeof(used_keys) / sizeof(*used_keys));
     if (!count || !used) {

@@ -252,7 +252,11 @@ static graph_id mlp(model_builder *b, const dense_layer *l, graph_id x) {
 static graph_id residual(model_builder *b, graph_id x, graph_id y, const char *name) {
     if (b->c->residual_multiplier != 0.0f)
         y = named(b, mica_graph_scale(b->g, y, b->c->residual_multiplier), "residual_scale");
-    return named(b, mica_graph_add(b->g, x, y), name);
+    graph_id sum = mica_graph_add(b->g, x, y);
+    /* the sum is formed in f32 and rounded once: beyond the range of f16 it is infinite here */
+    if (b->a->clips_f16 && sum != GRAPH_NONE && b->g->nodes[sum].type.dtype == MICA_F16)
+        sum = mica_graph_clamp(b->g, sum, 65504.0f);
+    return named(b, sum, name);
 }
 
 static graph_id block(model_builder *b, int32_t layer, graph_id x) {
@@ -309,7 +313,8 @@ static graph_id head(model_builder *b, graph_id h, graph_id embed) {
 static void add_body(model_builder *b, graph_id tokens) {
     graph_id embed = mica_graph_weight(b->g, b->m->weights.embed);
     graph_id h = embed_rows(b, tokens, embed);
-    for (int32_t i = 0; i < b->c->n_layers; i++) {
+    if (b->a->gemma) h = mica_builder_gemma(b, tokens, h);
+    for (int32_t i = 0; i < b->c->n_layers && !b->a->gemma; i++) {
         mica_graph_scope(b->g, "layers.%d", i);
         h = block(b, i, h);
     }

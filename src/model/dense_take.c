@@ -273,6 +273,10 @@ static void take_layer(model_taker *t, int64_t index, dense_layer *l) {
     const model_config *c = &t->m->config;
     int64_t n_q = c->n_heads * c->head_dim, n_kv = c->n_kv_heads * c->head_dim;
     snprintf(t->scope, sizeof(t->scope), "model.layers.%lld.", (long long)index);
+    if (t->m->facts.arch->gemma) {
+        mica_taker_gemma_layer(t, index, l);
+        return;
+    }
     take_norms(t, l, c->hidden_size);
     if (c->mixer[index] == MIXER_DELTA) {
         l->delta = mica_taker_delta(t);
@@ -321,6 +325,7 @@ mica_status mica_dense_take(model *m, mica_error *err) {
         mica_weights_drop(m->store, prefix);
     }
     t.scope[0] = '\0';
+    if (a->gemma) w->gemma = mica_taker_gemma(&t);
     w->final_norm = mica_taker_norm(&t, "model.norm", hidden);
     w->head = (linear){w->embed, NULL};
     if (c->tied)

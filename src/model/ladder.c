@@ -24,7 +24,9 @@ static const struct {
     {"joyai_llm_flash", "deepseek_v3"},
     {"qwen2_5_vl", "qwen2_vl"},
     {"minimax_m2", "minimax"},
-    {"gemma4_unified", "gemma4"},
+    {"gemma4_unified", "gemma4_text"},
+    {"gemma4", "gemma4_text"},
+    {"gemma3n", "gemma3n_text"},
     {"qwen3_5", "qwen3_5_text"},
     {"qwen3_5_moe", "qwen3_5_moe_text"},
 };

@@ -27,6 +27,10 @@ typedef struct moe_layer {
     const weight_vector *gate_bias, *up_bias, *down_bias; /* [n_experts, n_out]; NULL: none */
     linear shared_gate, shared_up, shared_down;           /* no weight: none */
     linear shared_router;
+    /* Gemma 4: the router's input is normed, scaled by router_scale and by hidden_size^-1/2; an
+     * expert's weight is multiplied by its own scale [n_experts, 1]. */
+    const weight_vector *router_scale;
+    const weight_matrix *expert_scale;
 } moe_layer;
 
 /* A gated-delta layer: projections apart, or qkvz and ba. */
@@ -44,6 +48,27 @@ typedef struct mla_layer {
     norm_weight q_a_norm, kv_a_norm;
 } mla_layer;
 
+/* What a layer of Gemma 3n and 4 has beside a dense_layer. */
+typedef struct gemma_layer {
+    norm_weight post_mlp_norm, pre_experts_norm, post_experts_norm; /* MLP beside experts */
+    linear input_gate, input_projection;
+    norm_weight input_norm;
+    float scalar; /* of the layer's output; 0: none */
+    linear laurel_left, laurel_right, router, predict, correct;
+    norm_weight laurel_norm, router_norm;
+    const weight_vector *corrected_scale; /* NULL: none */
+} gemma_layer;
+
+typedef struct gemma_weights {
+    const weight_matrix *per_layer; /* [vocab, n_layers * P]; NULL: no per-layer inputs */
+    /* Ids past per_layer's rows read its row 0: 1 for those [n_vocab, 1], and that row as
+     * [n_layers * P, 1]; NULL: there are none. */
+    const weight_matrix *past_end, *first_row;
+    linear model_projection;
+    norm_weight projection_norm;
+    linear *widen, *narrow; /* [n_streams - 1] */
+} gemma_weights;
+
 /* N1 to N4 of block_kind; those that a block lacks are empty. */
 typedef struct dense_layer {
     norm_weight input_norm, post_attention_norm, pre_mlp_norm, post_mlp_norm;
@@ -52,6 +77,7 @@ typedef struct dense_layer {
     const delta_layer *delta;          /* instead of attention; NULL: attention */
     const weight_vector *sinks;        /* [n_heads]; NULL: none */
     const mla_layer *mla;              /* instead of q, k, v, o; NULL: plain attention */
+    const gemma_layer *gemma;          /* NULL: another family */
     const moe_layer *moe;              /* instead of gate, up, down; NULL: a dense MLP */
     linear qkv;                        /* QKV_GROUPS, instead of q, k and v */
     float alpha_p, alpha_n, beta, eps; /* of ACT_XIELU, as the operation wants them */
@@ -62,7 +88,8 @@ typedef struct dense_weights {
     const weight_matrix *positions; /* learned; NULL: none */
     linear head;                    /* the embedding's own matrix when tied */
     norm_weight final_norm;
-    dense_layer *layers; /* [n_layers] */
+    const gemma_weights *gemma; /* NULL: another family */
+    dense_layer *layers;        /* [n_layers] */
 } dense_weights;
 
 /* A rope's constants; table is NULL where periods are an input of the graph. */

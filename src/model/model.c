@@ -70,7 +70,7 @@ static mica_status make_ropes(model *m, mica_error *err) {
     for (int i = 0; i < m->config.n_ropes; i++) {
         const rope_config *rope = &m->config.rope[i];
         rope_constants *k = &m->rope[i];
-        k->dims = mica_rope_dims(rope, m->config.head_dim);
+        k->dims = mica_rope_dims(rope, rope->head_dim ? rope->head_dim : m->config.head_dim);
         float *table = mica_arena_calloc(&m->arena, (size_t)k->dims / 2, sizeof(*table));
         if (!table) return mica_fail(err, MICA_E_NOMEM, "%s: out of memory", m->path);
         mica_error inner;

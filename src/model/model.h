@@ -24,6 +24,7 @@ typedef struct rope_config {
     double alpha;            /* the base is theta * alpha^(dims / (dims - 2)); 1: theta */
     double partial_rotary_factor;
     int64_t original_max_positions; /* 0: absent */
+    int64_t head_dim;               /* of the layers that use it; 0: the model's */
     int64_t max_positions;
     bool truncate;
     const float *long_factor, *short_factor; /* in the model's arena; longrope */
@@ -61,6 +62,23 @@ typedef struct mla_config {
     int64_t rope_dim, nope_dim, v_dim;
 } mla_config;
 
+/* What a layer of Gemma 3n, 4 and DiffusionGemma has of its own (docs/models.md 7, 8). */
+typedef struct layer_shape {
+    int32_t head_dim, n_kv_heads, intermediate_size;
+    int32_t kv_layer; /* whose keys and values it reads: its own index, or an earlier layer's */
+    bool shares_v;    /* values are the keys before their norm and rope */
+    float sparsity;   /* share of the MLP's gates that is cut to 0; 0: none */
+} layer_shape;
+
+typedef struct gemma_config {
+    layer_shape *layers;                     /* [n_layers]; NULL: all layers are alike */
+    int64_t per_layer_size, per_layer_vocab; /* of a layer's own input; 0: none */
+    int64_t n_shared;                 /* last layers that read other layers' keys and values */
+    int64_t n_streams, active_stream; /* AltUp; 0: one residual stream */
+    int64_t laurel_rank;
+    bool scales_corrected;
+} gemma_config;
+
 typedef struct model_config {
     char model_type[48]; /* as in the file */
     char arch[48];       /* after remapping: the descriptor's name */
@@ -88,6 +106,7 @@ typedef struct model_config {
     delta_config delta;
     bool gates_attention; /* q_proj holds a gate beside each query head */
     mla_config mla;
+    gemma_config gemma;
     int32_t eos_ids[32];
     int n_eos;
     int32_t bos_id;   /* -1: unknown */

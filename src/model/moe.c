@@ -5,6 +5,8 @@
  */
 #include "model/builder.h"
 
+#include <math.h>
+
 /* Scores of all experts: what the choice is made by, and what the weights are made of. */
 typedef struct router_scores {
     graph_id choice, weights;
@@ -14,6 +16,12 @@ static router_scores score(model_builder *b, const moe_layer *l, graph_id x) {
     const moe_rule *rule = b->a->moe;
     if (rule->wide_router && !b->g->force_dtype)
         x = named(b, mica_graph_cast(b->g, x, MICA_F32), "router_input");
+    if (l->router_scale) { /* three roundings */
+        x = mica_graph_rms_norm(b->g, x, GRAPH_NONE, b->c->rms_norm_eps);
+        x = mica_graph_mul(b->g, x, mica_graph_vector(b->g, l->router_scale));
+        x = mica_graph_scale(b->g, x, 1.0f / sqrtf((float)b->c->hidden_size));
+        x = named(b, x, "router_input");
+    }
     graph_id s = mica_builder_project(b, x, l->router, "router");
     if (rule->scores == ROUTER_SIGMOID) s = named(b, mica_graph_sigmoid(b->g, s), "router_scores");
     router_scores both = {s, s};
@@ -86,9 +94,21 @@ static graph_id gated(model_builder *b, const moe_layer *l, graph_id x, graph_id
     return mica_graph_mul(b->g, act, up);
 }
 
-static graph_id routed(model_builder *b, const moe_layer *l, graph_id x) {
-    router_scores s = score(b, l, x);
+/* weights [R, k] times the scale of each chosen expert. */
+static graph_id scale_experts(model_builder *b, const moe_layer *l, graph_id idx,
+                              graph_id weights) {
+    graph_dim all = mica_dim_sym(b->c->moe.n_experts_used, GRAPH_ROWS);
+    graph_dim dims[2] = {mica_dim_sym(1, GRAPH_ROWS), mica_dim(b->c->moe.n_experts_used)};
+    graph_id table = mica_graph_weight(b->g, l->expert_scale);
+    graph_id scales = mica_graph_embed(b->g, mica_graph_reshape(b->g, idx, 1, &all), table);
+    scales = mica_graph_reshape(b->g, scales, 2, dims);
+    return named(b, mica_graph_mul(b->g, weights, scales), "expert_weights");
+}
+
+graph_id mica_builder_routed(model_builder *b, const moe_layer *l, graph_id x, graph_id from) {
+    router_scores s = score(b, l, from);
     graph_id idx = choose(b, &s), weights = weigh(b, &s, idx);
+    if (l->expert_scale) weights = scale_experts(b, l, idx, weights);
     graph_id groups = mica_graph_expert_groups(b->g, idx, (int32_t)b->c->moe.n_experts);
     groups = named(b, groups, "expert_rows");
     graph_id y = named(b, gated(b, l, x, idx, groups), "experts.gated");
@@ -109,7 +129,7 @@ static graph_id shared(model_builder *b, const moe_layer *l, graph_id x) {
 }
 
 graph_id mica_builder_moe(model_builder *b, const moe_layer *l, graph_id x) {
-    graph_id y = routed(b, l, x);
+    graph_id y = mica_builder_routed(b, l, x, x);
     if (!l->shared_gate.weight) return y;
     return named(b, mica_graph_add(b->g, y, shared(b, l, x)), "experts_and_shared");
 }

@@ -95,7 +95,11 @@ mica_status mica_config_settle(model_config *c, config_facts *facts, const weigh
     if (n_warning) warning[0] = '\0';
     if ((st = settle_vocab(c, facts, weights, warning, n_warning, err))) return st;
     settle_qk_norm(facts, weights);
-    if (!c->mla.kv_rank && (st = settle_head_dim(c, facts, weights, err))) return st;
+    if (facts->arch->gemma)
+        st = mica_gemma_settle(c, facts, weights, err);
+    else if (!c->mla.kv_rank)
+        st = settle_head_dim(c, facts, weights, err);
+    if (st) return st;
     if ((st = mica_config_check(c, facts->where, err))) return st;
     settle_tied(c, facts, weights);
     double scalar = facts->query_scalar > 0.0 ? facts->query_scalar : (double)c->head_dim;

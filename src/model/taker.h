@@ -28,5 +28,8 @@ const moe_layer *mica_taker_moe(model_taker *t);
  * their 1). */
 const delta_layer *mica_taker_delta(model_taker *t);
 bool mica_taker_is_raw(const model_taker *t);
+/* gemma_take.c: a layer of a Gemma 3n or 4, and what they have beside layers. */
+void mica_taker_gemma_layer(model_taker *t, int64_t index, dense_layer *l);
+const gemma_weights *mica_taker_gemma(model_taker *t);
 
 #endif
