@@ -18,13 +18,14 @@ typedef struct streams {
 
 /* Each row of x times its own number in column `at` of w [R, n]. */
 static graph_id times_column(model_builder *b, graph_id x, graph_id w, int64_t at) {
-    return mica_graph_expert_combine(b->g, x, mica_graph_slice(b->g, w, at, 1));
+    graph_id y = mica_graph_expert_combine(b->g, x, mica_graph_slice(b->g, w, at, 1));
+    return named(b, y, "altup_part");
 }
 
 /* [R, n_streams] in (-1, 1). */
 static graph_id modalities(model_builder *b, const gemma_layer *l, graph_id x) {
     graph_id y = mica_builder_norm(b, x, l->router_norm, "altup_norm");
-    y = mica_graph_scale(b->g, y, 1.0f / (float)b->c->hidden_size);
+    y = named(b, mica_graph_scale(b->g, y, 1.0f / (float)b->c->hidden_size), "altup_scale");
     y = mica_builder_project(b, y, l->router, "altup_router");
     return named(b, mica_graph_softcap(b->g, y, 1.0f), "altup_modalities");
 }
@@ -50,6 +51,7 @@ static streams correct(model_builder *b, const gemma_layer *l, const streams *pr
     graph_id m = modalities(b, l, activated);
     graph_id w = mica_builder_project(b, m, l->correct, "altup_correction_coefs");
     graph_id less = mica_graph_scale(b->g, predicted->x[c->active_stream], -1.0f);
+    less = named(b, less, "altup_less");
     graph_id news = named(b, mica_graph_add(b->g, activated, less), "altup_innovation");
     streams out;
     for (int64_t j = 0; j < c->n_streams; j++) {
@@ -108,7 +110,8 @@ static void layer_of(model_builder *b, int32_t layer, streams *s, graph_id input
     *s = correct(b, l, &predicted, activate(b, layer, predicted.x[active]));
     graph_id y = s->x[active];
     if (l->corrected_scale)
-        y = mica_graph_mul(b->g, y, mica_graph_vector(b->g, l->corrected_scale));
+        y = named(b, mica_graph_mul(b->g, y, mica_graph_vector(b->g, l->corrected_scale)),
+                  "correct_output_scale");
     y = mica_builder_per_layer_gate(b, layer, y, inputs);
     for (int64_t j = 1; j < b->c->gemma.n_streams; j++)
         s->x[j] = named(b, mica_graph_add(b->g, s->x[j], y), "per_layer_residual");

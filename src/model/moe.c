@@ -18,7 +18,9 @@ static router_scores score(model_builder *b, const moe_layer *l, graph_id x) {
         x = named(b, mica_graph_cast(b->g, x, MICA_F32), "router_input");
     if (l->router_scale) { /* three roundings */
         x = mica_graph_rms_norm(b->g, x, GRAPH_NONE, b->c->rms_norm_eps);
-        x = mica_graph_mul(b->g, x, mica_graph_vector(b->g, l->router_scale));
+        x = mica_graph_mul(b->g, named(b, x, "router_norm"),
+                           mica_graph_vector(b->g, l->router_scale));
+        x = named(b, x, "router_scale");
         x = mica_graph_scale(b->g, x, 1.0f / sqrtf((float)b->c->hidden_size));
         x = named(b, x, "router_input");
     }
@@ -101,7 +103,7 @@ static graph_id scale_experts(model_builder *b, const moe_layer *l, graph_id idx
     graph_dim dims[2] = {mica_dim_sym(1, GRAPH_ROWS), mica_dim(b->c->moe.n_experts_used)};
     graph_id table = mica_graph_weight(b->g, l->expert_scale);
     graph_id scales = mica_graph_embed(b->g, mica_graph_reshape(b->g, idx, 1, &all), table);
-    scales = mica_graph_reshape(b->g, scales, 2, dims);
+    scales = mica_graph_reshape(b->g, named(b, scales, "expert_scales"), 2, dims);
     return named(b, mica_graph_mul(b->g, weights, scales), "expert_weights");
 }
 

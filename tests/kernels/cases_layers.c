@@ -87,6 +87,84 @@ static void truth_layer_norm(const check_case *c, double *want, double *bound) {
     }
 }
 
+static void make_gauss_top(check_case *c) {
+    int64_t dims[2] = {check_below(&c->rng, 6), random_n(c)};
+    check_operand(c, 0, check_float_dtype(c), 2, dims);
+    check_output(c, check_float_dtype(c), 2, dims);
+    c->attr.scale.c = (float)(check_uniform(&c->rng) * 2);
+}
+
+/* Mean and differences as in layer_norm; the deviation is off by the differences' common error and
+ * by half of the variance's roundings (squares below the least number are lost: 2^-70). Cutting at
+ * 0 makes no error larger. */
+static void truth_gauss_top(const check_case *c, double *want, double *bound) {
+    const kernel_operand *x = &c->call.src[0], *out = &c->call.out;
+    int64_t n = operand_width(x);
+    mica_dtype t = out->dtype;
+    double factor = (double)c->attr.scale.c;
+    for (int64_t r = 0; r < operand_rows(out); r++) {
+        double mean = 0, size = 0, var = 0;
+        for (int64_t i = 0; i < n; i++) {
+            mean += check_at(x, r, i) / (double)n;
+            size += fabs(check_at(x, r, i)) / (double)n;
+        }
+        for (int64_t i = 0; i < n; i++)
+            var += pow(check_at(x, r, i) - mean, 2) / (double)n;
+        double std = sqrt(var), off = ((double)n / 16 + 8) * CHECK_U * size * 1.01 + 0x1p-140;
+        double std_off = ((double)n / 32 + 8) * CHECK_U * std + 2 * off + 0x1p-70;
+        std_off += check_rounding(t, std + std_off);
+        double part = fabs(factor) * std_off + (std + std_off) * check_rounding(t, fabs(factor));
+        part += check_rounding(t, fabs(factor) * std + part);
+        double cut = mean + factor * std,
+               cut_off = off + check_rounding(t, fabs(mean) + off) + part;
+        cut_off += check_rounding(t, fabs(cut) + cut_off);
+        for (int64_t i = 0; i < n; i++) {
+            double y = fmax(check_at(x, r, i) - cut, 0);
+            want[r * n + i] = y;
+            bound[r * n + i] = cut_off + CHECK_U * (y + cut_off);
+            bound[r * n + i] += check_rounding(t, y + bound[r * n + i]);
+        }
+    }
+}
+
+static void make_match_rms(check_case *c) {
+    int64_t dims[2] = {check_below(&c->rng, 6), random_n(c)};
+    check_operand(c, 0, check_float_dtype(c), 2, dims);
+    check_operand(c, 1, check_float_dtype(c), 2, dims);
+    c->call.n_src = 2;
+    check_output(c, check_float_dtype(c), 2, dims);
+    c->attr.norm.eps = 1e-5f;
+}
+
+static double mean_square(const kernel_operand *x, int64_t r) {
+    double sum = 0;
+    for (int64_t i = 0; i < operand_width(x); i++)
+        sum += check_at(x, r, i) * check_at(x, r, i);
+    return sum / (double)operand_width(x);
+}
+
+/* Both roots are off as in rms_norm and by their rounding; then a product and a division. */
+static void truth_match_rms(const check_case *c, double *want, double *bound) {
+    const kernel_operand *x = &c->call.src[0], *out = &c->call.out;
+    int64_t n = operand_width(x);
+    mica_dtype t = out->dtype;
+    double rel = ((double)n / 32 + 8) * CHECK_U;
+    for (int64_t r = 0; r < operand_rows(out); r++) {
+        double top = sqrt(mean_square(&c->call.src[1], r)), top_off = rel * top + 0x1p-70;
+        double have = sqrt(fmax(mean_square(x, r), (double)c->attr.norm.eps)), off = rel * have;
+        top_off += check_rounding(t, top + top_off);
+        off += check_rounding(t, have + off);
+        for (int64_t i = 0; i < n; i++) {
+            double v = check_at(x, r, i), p_off = fabs(v) * top_off;
+            p_off += check_rounding(t, fabs(v) * top + p_off) + CHECK_U * fabs(v) * top;
+            double y = v * top / have;
+            want[r * n + i] = y;
+            bound[r * n + i] = (p_off + fabs(y) * off) / (have - off) + 2 * CHECK_U * fabs(y);
+            bound[r * n + i] += check_rounding(t, fabs(y) + bound[r * n + i]);
+        }
+    }
+}
+
 /* ---- rope ---- */
 static void make_angles(check_case *c) {
     int64_t rows = check_below(&c->rng, 6), half = check_between(&c->rng, 1, 70);
@@ -469,6 +547,8 @@ static void make_attention_rows(check_case *c) {
 const check_op check_ops_layers[] = {
     {"rms_norm", OP_RMS_NORM, 300, make_rms_norm, truth_rms_norm},
     {"layer_norm", OP_LAYER_NORM, 300, make_norm, truth_layer_norm},
+    {"gauss_top", OP_GAUSS_TOP, 100, make_gauss_top, truth_gauss_top},
+    {"match_rms", OP_MATCH_RMS, 100, make_match_rms, truth_match_rms},
     {"rope_angles", OP_ROPE_ANGLES, 60, make_angles, truth_angles},
     {"rope", OP_ROPE, 100, make_rope, truth_rope},
     {"rope_grad", OP_ROPE_GRAD, 60, make_rope, truth_rope},

@@ -78,15 +78,18 @@ static void check_graph(const model *m, const model_graph *mg, const char *name)
         out->type.dim[1].n != c->vocab_size)
         fail_msg("%s: the output is not [LOGITS, vocab]", name);
     int n_attention = 0;
+    int64_t n_shared = c->gemma.n_shared;
     for (int64_t i = 0; i < c->n_layers; i++)
         n_attention += c->mixer[i] == MIXER_ATTENTION;
-    if (mg->n_caches != n_attention) fail_msg("%s: %d caches", name, mg->n_caches);
-    int64_t k_dim = c->mla.kv_rank ? c->mla.nope_dim + c->mla.rope_dim : c->head_dim;
-    int64_t v_dim = c->mla.kv_rank ? c->mla.v_dim : c->head_dim;
-    for (int i = 0; i < mg->n_caches; i++)
+    if (mg->n_caches != n_attention - n_shared) fail_msg("%s: %d caches", name, mg->n_caches);
+    for (int i = 0; i < mg->n_caches; i++) {
+        int64_t own = c->gemma.layers ? c->gemma.layers[i].head_dim : c->head_dim;
+        int64_t k_dim = c->mla.kv_rank ? c->mla.nope_dim + c->mla.rope_dim : own;
+        int64_t v_dim = c->mla.kv_rank ? c->mla.v_dim : own;
         if (mg->windows[mg->caches[i].group] != c->window[i] ||
             mg->caches[i].layout.head_dim != k_dim || mg->caches[i].layout.v_head_dim != v_dim)
             fail_msg("%s: cache %d", name, i);
+    }
     assert_int_equal(mg->windows[0], c->window[0]);
     assert_int_equal(n_ops(&mg->g, OP_ROPE_ANGLES), c->n_ropes);
     assert_int_equal(n_ops(&mg->g, OP_ATTENTION), n_attention);

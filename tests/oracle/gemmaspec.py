@@ -17,8 +17,8 @@ MODELS = {
     "gemma4-e4b": dict(
         type="gemma4_text", wrapped=True,
         config=dict(BASE, num_hidden_layers=5, num_kv_shared_layers=2, global_head_dim=16,
-                    num_attention_heads=2, num_key_value_heads=1, hidden_size_per_layer_input=8,
-                    vocab_size_per_layer_input=64, use_double_wide_mlp=True,
+                    num_attention_heads=2, num_key_value_heads=1, hidden_size_per_layer_input=20,
+                    vocab_size=40, vocab_size_per_layer_input=40, use_double_wide_mlp=True,
                     final_logit_softcapping=8.0,
                     layer_types=[SLIDE, SLIDE, FULL, SLIDE, FULL]),
         quant_config=dict(WIDE, hidden_size_per_layer_input=32, num_hidden_layers=4,
