@@ -23,6 +23,7 @@ typedef enum row_kind { ROWS_COARSE, ROWS_FINE, ROWS_BF16, N_ROW_KINDS } row_kin
 /* The copy of the nodes while it is renumbered. */
 typedef struct renumbering {
     plan_work *w;
+    bool bf16; /* tiles may be used */
     graph_node *nodes;
     int32_t n;
     graph_id *new_id;               /* by old node */
@@ -57,8 +58,15 @@ static bool quantized_op(graph_op op, graph_op *out) {
     return false;
 }
 
+/* A choice among experts is discrete: 8 bits of a row would choose others now and then. */
+static bool has_routing(const plan_work *w) {
+    for (int32_t i = 0; i < w->n_nodes; i++)
+        if (w->live[i] && w->nodes[i].op == OP_TOP_K) return true;
+    return false;
+}
+
 /* The form of a matmul that reads other rows, its first source still being x. */
-static bool as_quantized(const plan_work *w, const graph_node *node, row_kind *kind,
+static bool as_quantized(const plan_work *w, const graph_node *node, bool bf16, row_kind *kind,
                          graph_node *out) {
     graph_op op;
     if (!quantized_op(node->op, &op)) return false;
@@ -68,8 +76,7 @@ static bool as_quantized(const plan_work *w, const graph_node *node, row_kind *k
     *kind = ROWS_BF16;
     out->op = node->op == OP_GLU_MATMUL ? OP_GLU_MATMUL_BF16 : OP_MATMUL_BF16;
     bool plain = node->op == OP_MATMUL || node->op == OP_GLU_MATMUL;
-    bool tiles = plain && mica_lever_on(w->options->levers, LEVER_BF16);
-    if (tiles && mica_plan_target_takes(w, out)) return true;
+    if (bf16 && plain && mica_plan_target_takes(w, out)) return true;
     *kind = is_coarse(w, node) ? ROWS_COARSE : ROWS_FINE;
     if (*kind == ROWS_FINE && !mica_lever_on(w->options->levers, LEVER_INT16)) return false;
     out->op = op;
@@ -119,7 +126,7 @@ static int32_t insert_all(renumbering *r) {
         graph_node node = w->nodes[id], matmul;
         graph_id rows = GRAPH_NONE;
         row_kind kind;
-        if (w->live[id] && as_quantized(w, &node, &kind, &matmul)) {
+        if (w->live[id] && as_quantized(w, &node, r->bf16, &kind, &matmul)) {
             rows = rows_of(r, node.src[0], kind);
             node = matmul;
             n_changed++;
@@ -148,12 +155,12 @@ static mica_status begin(renumbering *r, mica_error *err) {
 mica_status mica_plan_quantize(plan_work *w, mica_error *err) {
     bool int16 = mica_lever_on(w->options->levers, LEVER_INT16);
     bool int8 = mica_lever_on(w->options->levers, LEVER_INT8);
-    bool bf16 = mica_lever_on(w->options->levers, LEVER_BF16);
+    bool bf16 = mica_lever_on(w->options->levers, LEVER_BF16) && !has_routing(w);
     if (!int16 && !int8 && !bf16) {
         mica_plan_note(w, "quantize: off");
         return MICA_OK;
     }
-    renumbering r = {.w = w};
+    renumbering r = {.w = w, .bf16 = bf16};
     mica_status st = begin(&r, err);
     if (st) goto out;
     int32_t n_changed = insert_all(&r);
