@@ -109,3 +109,68 @@ graph_id mica_graph_causal_conv(graph *g, graph_id x, graph_id weight, graph_id 
     node.attr.conv.offset = in->offset;
     return mica_graph_append(g, &node);
 }
+
+/* Of a selective scan: the six values before the state; the state's own checks are states_ok's. */
+static bool scan_values_ok(graph *g, const graph_node *node) {
+    static const char *const names[6] = {"x", "dt", "a_log", "B", "C", "D"};
+    static const int n_dims[6] = {3, 2, 2, 3, 3, 1};
+    for (int i = 0; i < 6; i++) {
+        if (!mica_graph_want_float(g, node, i, names[i])) return false;
+        if (!mica_graph_want_dims(g, node, i, names[i], n_dims[i])) return false;
+    }
+    const graph_dim *x = mica_graph_src_type(g, node, 0)->dim;
+    const graph_dim *b = mica_graph_src_type(g, node, 3)->dim;
+    int64_t n_state = mica_graph_fixed(b[2]), n_groups = mica_graph_fixed(b[1]);
+    int64_t n_heads = mica_graph_fixed(x[1]);
+    bool is_one = mica_graph_src_type(g, node, 2)->dim[1].n == 1;
+    graph_dim rates[2] = {x[1], mica_dim(is_one ? 1 : n_state)};
+    graph_dim groups[3] = {x[0], b[1], b[2]};
+    if (!mica_graph_want_shape(g, node, 1, "dt", 2, x)) return false;
+    if (!mica_graph_want_shape(g, node, 2, "a_log", 2, rates)) return false;
+    if (!mica_graph_want_shape(g, node, 3, "B", 3, groups)) return false;
+    if (!mica_graph_want_shape(g, node, 4, "C", 3, groups)) return false;
+    if (!mica_graph_want_shape(g, node, 5, "D", 1, &x[1])) return false;
+    if (n_heads % n_groups == 0) return true;
+    mica_graph_reject(g, node, "%" PRId64 " heads over %" PRId64 " groups; expected a multiple",
+                      n_heads, n_groups);
+    return false;
+}
+
+graph_id mica_graph_selective_scan(graph *g, graph_id x, graph_id dt, graph_id a_log, graph_id b,
+                                   graph_id c, graph_id d, const state_inputs *in) {
+    graph_node node;
+    graph_id src[9] = {x, dt, a_log, b, c, d, in->state_in, in->state_out, in->seq_rows};
+    if (!mica_graph_begin(g, &node, OP_SELECTIVE_SCAN, 9, src, 0)) return GRAPH_NONE;
+    if (!scan_values_ok(g, &node)) return GRAPH_NONE;
+    const graph_type *t = mica_graph_type_of(g, x);
+    graph_dim seqs = {0};
+    if (!states_ok(g, &node, 6, 6, "state_in", &seqs)) return GRAPH_NONE;
+    if (!states_ok(g, &node, 7, 6, "state_out", &seqs)) return GRAPH_NONE;
+    seqs.add += 1;
+    if (!mica_graph_want_i32(g, &node, 8, "seq_rows", 1, &seqs)) return GRAPH_NONE;
+    graph_dim dims[2] = {t->dim[0], mica_dim(mica_graph_fixed(t->dim[1]) * mica_graph_last(t))};
+    graph_node value = node; /* y has x's dtype; the others are read into f32 */
+    node.type = mica_graph_type(mica_graph_result_dtype(g, &value, 1), 2, dims);
+    node.attr.conv.offset = in->offset;
+    return mica_graph_append(g, &node);
+}
+
+graph_id mica_graph_scan_step(graph *g, graph_id dt, graph_id bias, float least, float most) {
+    graph_node node;
+    graph_id src[2] = {dt, bias};
+    if (!mica_graph_begin(g, &node, OP_SCAN_STEP, 2, src, OPTIONAL_1)) return GRAPH_NONE;
+    if (!mica_graph_want_float(g, &node, 0, "dt")) return GRAPH_NONE;
+    if (!mica_graph_want_dims(g, &node, 0, "dt", 2)) return GRAPH_NONE;
+    const graph_type *t = mica_graph_type_of(g, dt);
+    if (bias != GRAPH_NONE) {
+        if (!mica_graph_want_float(g, &node, 1, "bias")) return GRAPH_NONE;
+        if (!mica_graph_want_shape(g, &node, 1, "bias", 1, &t->dim[1])) return GRAPH_NONE;
+    }
+    if (!(least <= most))
+        return mica_graph_reject(g, &node, "no step between %g and %g", (double)least,
+                                 (double)most);
+    node.type = mica_graph_type(MICA_F32, 2, t->dim);
+    node.attr.scan_step.least = least;
+    node.attr.scan_step.most = most;
+    return mica_graph_append(g, &node);
+}

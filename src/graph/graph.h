@@ -97,6 +97,9 @@ typedef enum graph_op {
                      * exp(-exp(a_log) * softplus(a + dt_bias)) */
     OP_CAUSAL_CONV, /* x [R, C], w [C, K], bias [C] or NONE, state pointers (two inputs), seq_rows
                      * -> [R, C]: each channel's sum over its last K rows */
+    OP_SELECTIVE_SCAN, /* x [R, H, P], dt [R, H], a_log [H, N] or [H, 1], B, C [R, G, N], D [H],
+                        * state pointers (two inputs), seq_rows -> [R, H*P] */
+    OP_SCAN_STEP,      /* dt [R, H], bias [H] or NONE -> f32 [R, H]: softplus(dt + bias), cut */
     /* training */
     OP_MATMUL_T,       /* dy [R, n_out], W [n_out, n_in] -> [R, n_in] */
     OP_OUTER,          /* dy [R, n_out], x [R, n_in] -> [n_out, n_in]: sum over rows */
@@ -233,7 +236,10 @@ typedef union graph_attr {
     } delta;
     struct {
         int64_t offset; /* likewise */
-    } conv;
+    } conv;             /* and selective scan */
+    struct {
+        float least, most;
+    } scan_step;
     struct {
         int64_t before;
     } pad;
@@ -397,6 +403,12 @@ graph_id mica_graph_delta_decay(graph *g, graph_id a, graph_id dt_bias, graph_id
  * are those of the state, f32 [K-1, C], oldest first; positions are not used. */
 graph_id mica_graph_causal_conv(graph *g, graph_id x, graph_id weight, graph_id bias,
                                 const state_inputs *in);
+/* S = exp(-exp(a_log) dt) S + (dt x) B^T; y = S C + D x, by heads; S is the state, f32 [H, P, N];
+ * positions are not used. */
+graph_id mica_graph_selective_scan(graph *g, graph_id x, graph_id dt, graph_id a_log, graph_id b,
+                                   graph_id c, graph_id d, const state_inputs *in);
+/* softplus(dt + bias), cut to [least, most]. */
+graph_id mica_graph_scan_step(graph *g, graph_id dt, graph_id bias, float least, float most);
 
 graph_id mica_graph_attention_rows(graph *g, graph_id q, graph_id k, graph_id v, graph_id positions,
                                    graph_id row_seq, float scale);

@@ -121,6 +121,8 @@ static const char *const op_names[GRAPH_N_OPS] = {
     [OP_GATED_DELTA] = "gated_delta",
     [OP_DELTA_DECAY] = "delta_decay",
     [OP_CAUSAL_CONV] = "causal_conv",
+    [OP_SELECTIVE_SCAN] = "selective_scan",
+    [OP_SCAN_STEP] = "scan_step",
     [OP_MATMUL_T] = "matmul_t",
     [OP_OUTER] = "outer",
     [OP_SUM_ROWS] = "sum_rows",
@@ -147,7 +149,8 @@ const char *mica_graph_op_name(graph_op op) {
 }
 
 bool mica_graph_op_has_effect(graph_op op) {
-    return op == OP_KV_WRITE || op == OP_GATED_DELTA || op == OP_CAUSAL_CONV;
+    return op == OP_KV_WRITE || op == OP_GATED_DELTA || op == OP_CAUSAL_CONV ||
+           op == OP_SELECTIVE_SCAN;
 }
 
 static bool plane_bytes(uint64_t *out, int64_t n_heads, int64_t dim, mica_dtype dtype) {

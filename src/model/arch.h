@@ -13,11 +13,12 @@
  * post_feedforward_layernorm; but N3 of PRE and PARALLEL_2 is published as
  * post_attention_layernorm. Attention and MLP come times the residual multiplier, if any. */
 typedef enum block_kind {
-    BLOCK_PRE,       /* h = x + attn(N1 x);     out = h + mlp(N3 h) */
-    BLOCK_SANDWICH,  /* h = x + N2(attn(N1 x)); out = h + N4(mlp(N3 h)) */
-    BLOCK_POST,      /* h = x + N2(attn(x));    out = h + N4(mlp(h)) */
-    BLOCK_PARALLEL,  /* out = attn(N1 x) + mlp(N1 x) + x */
-    BLOCK_PARALLEL_2 /* out = attn(N1 x) + mlp(N3 x) + x */
+    BLOCK_PRE,        /* h = x + attn(N1 x);     out = h + mlp(N3 h) */
+    BLOCK_SANDWICH,   /* h = x + N2(attn(N1 x)); out = h + N4(mlp(N3 h)) */
+    BLOCK_POST,       /* h = x + N2(attn(x));    out = h + N4(mlp(h)) */
+    BLOCK_PARALLEL,   /* out = attn(N1 x) + mlp(N1 x) + x */
+    BLOCK_PARALLEL_2, /* out = attn(N1 x) + mlp(N3 x) + x */
+    BLOCK_SINGLE      /* out = x + mixer(N1 x): layers without MLP */
 } block_kind;
 
 typedef enum norm_kind {
@@ -78,7 +79,8 @@ typedef enum no_rope_rule {
     NO_ROPE_FULL,   /* layers that do not slide */
     NO_ROPE_GLOBAL, /* likewise, but none in a model without a window */
     NO_ROPE_LIST,   /* no_rope_layers (0: none), else every no_rope_layer_interval-th */
-    NO_ROPE_ALL     /* positions are learned: embed_positions */
+    NO_ROPE_ALL,    /* positions are learned: embed_positions */
+    NO_ROPE_BARE    /* there are no positions */
 } no_rope_rule;
 
 typedef enum tie_rule {
@@ -100,7 +102,9 @@ typedef enum sparse_rule {
     SPARSE_ALL,
     SPARSE_STEP,        /* not in mlp_only_layers, and (i + 1) % decoder_sparse_step == 0 */
     SPARSE_AFTER_DENSE, /* i >= first_k_dense_replace, and i % moe_layer_freq == 0 */
-    SPARSE_INTERVAL     /* (i + 1) % moe_layer_interval == 0, from moe_layer_start_index to _end_ */
+    SPARSE_INTERVAL,    /* (i + 1) % moe_layer_interval == 0, from moe_layer_start_index to _end_ */
+    SPARSE_NUM_DENSE,   /* i >= num_dense_layers */
+    SPARSE_PERIOD       /* i % expert_layer_period == expert_layer_offset */
 } sparse_rule;
 
 typedef enum router_rule {
@@ -110,7 +114,12 @@ typedef enum router_rule {
     ROUTER_SPARSEMIXER,    /* two experts, each weighed among those close to it */
 } router_rule;
 
-typedef enum bias_presence { BIAS_ABSENT, BIAS_OPTIONAL, BIAS_REQUIRED } bias_presence;
+typedef enum bias_presence {
+    BIAS_ABSENT,
+    BIAS_OPTIONAL,
+    BIAS_REQUIRED,
+    BIAS_BY_KEY /* use_expert_bias, true when absent */
+} bias_presence;
 
 typedef enum normalize_rule { NORMALIZE_NEVER, NORMALIZE_KEY, NORMALIZE_ALWAYS } normalize_rule;
 
@@ -127,11 +136,13 @@ typedef struct moe_rule {
     bool gguf_normalizes;  /* in GGUF, where no key says it */
     const char *least_key; /* the sum that weights are divided by counts as at least this */
     double least;          /* when absent */
+    double extra;          /* added to the sum */
     bool has_groups;       /* n_group, topk_group */
     const char *method;    /* topk_method that has groups; another one: error */
     const char *ungrouped; /* topk_method that has none, also when absent; NULL: none */
     int group_best;        /* a group's score is the sum of so many */
     bool has_factor;       /* routed_scaling_factor */
+    bool may_lack;         /* with 0 or 1 experts there are none */
     bool width_is_plain; /* experts are intermediate_size wide, there is no moe_intermediate_size */
     /* The MLP that every token takes. */
     const char *shared_key; /* its width, or with shared_counts how many experts wide; NULL: none */
@@ -147,9 +158,14 @@ typedef struct moe_rule {
 
 /* Layers without attention. */
 typedef enum mixer_rule {
-    MIXERS_ATTENTION,  /* there are none */
-    MIXERS_DELTA,      /* linear_attention layers: the gated delta rule */
-    MIXERS_DELTA_FUSED /* likewise, its projections interleaved by key head */
+    MIXERS_ATTENTION,   /* there are none */
+    MIXERS_DELTA,       /* linear_attention layers: the gated delta rule */
+    MIXERS_DELTA_FUSED, /* likewise, its projections interleaved by key head */
+    MIXERS_CONV,        /* conv layers: gated short convolutions */
+    MIXERS_MAMBA2,      /* every layer; this and what follows: config_ssm.c */
+    MIXERS_GRANITE,     /* mamba layers: mamba2 */
+    MIXERS_MAMBA,       /* every layer */
+    MIXERS_JAMBA        /* mamba, but every attn_layer_period-th layer */
 } mixer_rule;
 
 /* Layers that differ in shape and share keys and values (gemma*.c), beside the sandwich block. */
@@ -182,6 +198,7 @@ typedef struct arch_keys {
     const char *rope_theta, *partial_rotary; /* read besides the usual ones */
     const char *rotary_dims;                 /* how many channels of a head are rotated */
     const char *act;                         /* the activation, if a key decides it */
+    const char *tied;
 } arch_keys;
 
 typedef struct arch {
@@ -199,6 +216,7 @@ typedef struct arch {
     const char *qk_norm_key; /* the flag that switches it; NULL: always */
     bool has_qk_norm;        /* when the flag is absent */
     bool is_plain_mlp;       /* down(act(up x)), without a gate */
+    bool adjusts_mlp;        /* intermediate_size is not what is stated: the tensor tells */
     mlp_act act;
     qkv_layout qkv;
     bool has_gate_up; /* gate_up_proj: the rows of gate, then those of up */

@@ -41,8 +41,10 @@ graph_id mica_builder_attend(model_builder *b, int32_t layer, graph_id q, graph_
 graph_id mica_builder_mla(model_builder *b, int32_t layer, graph_id x);
 /* moe.c: the experts' sum for each row, and what every row takes. */
 graph_id mica_builder_moe(model_builder *b, const moe_layer *l, graph_id x);
-/* delta.c: a gated-delta layer in attention's place. */
+/* delta.c: a gated-delta layer in attention's place; and room for so many floats in the state of
+ * every sequence. */
 graph_id mica_builder_delta(model_builder *b, const delta_layer *l, graph_id x);
+state_inputs mica_builder_state(model_builder *b, int64_t n_floats);
 /* The experts' sum for x, chosen by the scores of `from`. */
 graph_id mica_builder_routed(model_builder *b, const moe_layer *l, graph_id x, graph_id from);
 /* gemma.c, gemma3n.c: all layers of a Gemma 4 or 3n over the scaled embeddings x. */
@@ -54,5 +56,7 @@ graph_id mica_builder_gemma_attention(model_builder *b, int32_t layer, graph_id 
  * x, projected and normed: what x gets from it. */
 graph_id mica_builder_per_layer_inputs(model_builder *b, graph_id tokens, graph_id x);
 graph_id mica_builder_per_layer_gate(model_builder *b, int32_t layer, graph_id x, graph_id inputs);
+/* ssm.c: a short convolution or a state-space layer in attention's place. */
+graph_id mica_builder_ssm(model_builder *b, mixer_kind kind, const ssm_layer *l, graph_id x);
 
 #endif

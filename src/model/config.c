@@ -180,7 +180,7 @@ static const json_value *holder(const config_reader *r, const char *key) {
 
 static void read_flags(config_reader *r, model_config *c, config_facts *facts,
                        const model_kind *kind) {
-    const char *key = "tie_word_embeddings";
+    const char *key = KEY(r, tied, "tie_word_embeddings");
     bool fallback = r->arch->tie != TIE_RULE_FALSE && r->arch->tie != TIE_RULE_NEVER;
     /* a Mistral-3 wrapper is untied by default although its text model alone would be tied */
     if (kind->wrapped && r->arch->tie == TIE_RULE_TRUE) fallback = false;

@@ -66,8 +66,9 @@ void mica_config_read_windows(config_reader *r, model_config *c);
 void mica_config_refuse_unknown(config_reader *r);
 void mica_config_read_moe(config_reader *r, model_config *c);    /* config_moe.c */
 void mica_config_read_mixers(config_reader *r, model_config *c); /* config_recurrent.c */
-void mica_config_read_mla(config_reader *r, model_config *c); /* mla_take.c */
+void mica_config_read_mla(config_reader *r, model_config *c);    /* mla_take.c */
 float mica_mla_scale(const model_config *c);
+void mica_config_read_ssm(config_reader *r, model_config *c); /* config_ssm.c */
 
 void mica_config_read_gemma(config_reader *r, model_config *c, config_facts *facts);
 /* A size that may be a list with an entry for each layer: its first. */

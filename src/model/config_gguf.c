@@ -334,6 +334,9 @@ static void read_no_rope(const gguf_reader *r, model_config *c) {
         switch (r->arch->no_rope) {
         case NO_ROPE_NEVER:
             break;
+        case NO_ROPE_BARE:
+            has_rope = false;
+            break;
         case NO_ROPE_FULL:
             has_rope = sliding;
             break;

@@ -46,7 +46,12 @@ static void check_layer_types(config_reader *r, const json_value *types, int64_t
     }
     for (size_t i = 0; i < types->n; i++) {
         const char *type = mica_json_string(types->items[i], NULL);
-        const char *other = r->arch->mixers ? "linear_attention" : "sliding_attention";
+        if (type && r->arch->mixers >= MIXERS_MAMBA2) continue; /* config_ssm.c knows them */
+        static const char *const others[] = {[MIXERS_ATTENTION] = "sliding_attention",
+                                             [MIXERS_DELTA] = "linear_attention",
+                                             [MIXERS_DELTA_FUSED] = "linear_attention",
+                                             [MIXERS_CONV] = "conv"};
+        const char *other = others[r->arch->mixers];
         if (type && (!strcmp(type, "full_attention") || !strcmp(type, other))) continue;
         r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
                           "%s: config.json: layer_types[%zu] is \"%s\"; %s has full_attention and "
@@ -109,7 +114,7 @@ static window_plan read_plan(config_reader *r, const model_config *c, int64_t wi
 /* no_rope_layers has 1 where there is rope; without it every interval-th layer has none. */
 static void read_no_rope(config_reader *r, int64_t n_layers, bool *has_rope) {
     for (int64_t i = 0; i < n_layers; i++)
-        has_rope[i] = r->arch->no_rope != NO_ROPE_ALL;
+        has_rope[i] = r->arch->no_rope < NO_ROPE_ALL;
     if (r->arch->no_rope != NO_ROPE_LIST) return;
     int64_t interval = mica_config_integer(r, r->text, "no_rope_layer_interval", 4, 1, INT32_MAX);
     const json_value *list = mica_json_find_set(r->text, "no_rope_layers");

@@ -98,6 +98,14 @@ static sparse_layers read_sparse_rule(config_reader *r, int64_t n_layers) {
         s.last = layer_key(r, "moe_layer_end_index", -1, -1);
         if (s.last < 0) s.last = n_layers - 1;
         break;
+    case SPARSE_NUM_DENSE:
+        s.first = layer_key(r, "num_dense_layers", 2, 0);
+        break;
+    case SPARSE_PERIOD:
+        s.step = layer_key(r, "expert_layer_period", 2, 1);
+        s.first = layer_key(r, "expert_layer_offset", 1, 0);
+        s.offset = s.step - s.first % s.step; /* i % step == first */
+        break;
     }
     return s;
 }
@@ -192,6 +200,12 @@ void mica_config_read_moe(config_reader *r, model_config *c) {
     if (rule->flag && !mica_config_flag(r, r->text, rule->flag, false)) return;
     const char *count = first_set(r, count_keys, sizeof(count_keys) / sizeof(*count_keys));
     const char *used = first_set(r, used_keys, sizeof(used_keys) / sizeof(*used_keys));
+    if (rule->may_lack && count &&
+        mica_config_integer(r, r->text, count, 0, 0, CONFIG_MAX_COUNT) < 2) {
+        read_shared(r, c);
+        read_sparse_layers(r, c);
+        return;
+    }
     if (!count || !used) {
         r->st = mica_fail(r->err, MICA_E_FORMAT, "%s: config.json has no \"%s\", which %s needs",
                           r->where, count ? used_keys[0] : count_keys[0], r->arch->name);
@@ -215,6 +229,9 @@ void mica_config_read_moe(config_reader *r, model_config *c) {
         refuse_other(r, "norm_topk_prob", rule->normalize == NORMALIZE_ALWAYS);
     if (rule->least_key)
         moe->sum_least = (float)mica_config_number(r, r->text, rule->least_key, rule->least);
+    moe->sum_extra = (float)rule->extra;
+    moe->drops_selection_bias = rule->selection_bias == BIAS_BY_KEY &&
+                                !mica_config_flag(r, r->text, "use_expert_bias", true);
     if (rule->scores == ROUTER_SPARSEMIXER) read_jitter(r, moe);
     if (rule->is_clamped) {
         moe->act_alpha = (float)mica_config_number(r, r->text, "swiglu_alpha", 1.702);

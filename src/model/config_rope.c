@@ -243,7 +243,7 @@ static void read_boost(config_reader *r, const json_value *dict, const rope_conf
 void mica_config_read_ropes(config_reader *r, model_config *c, config_facts *facts) {
     if (r->st) return;
     rope_keys k = normalize(r);
-    if (r->arch->no_rope == NO_ROPE_ALL) return;
+    if (r->arch->no_rope >= NO_ROPE_ALL) return;
     const char *other = r->arch->keys ? r->arch->keys->rope_theta : NULL;
     double theta = r->arch->rope_theta;
     if (other) theta = read_theta(r, r->text, other, theta);

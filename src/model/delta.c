@@ -8,19 +8,14 @@
 
 #include "model/builder.h"
 
-/* Room for n floats in every sequence's state; the offset of the first. */
-static int64_t take_state(model_builder *b, int64_t n) {
+state_inputs mica_builder_state(model_builder *b, int64_t n_floats) {
     int64_t first = b->state_floats;
-    b->state_floats += (n + 15) / 16 * 16;
-    return first;
-}
-
-static state_inputs state_of(model_builder *b, int64_t n_floats) {
+    b->state_floats += (n_floats + 15) / 16 * 16;
     return (state_inputs){.state_in = b->states_in,
                           .state_out = b->states_out,
                           .seq_rows = b->seq_rows,
                           .positions = b->positions,
-                          .offset = take_state(b, n_floats)};
+                          .offset = first};
 }
 
 /* Channels [first, first + n) of the layer's convolution over x [R, n], then silu. */
@@ -31,7 +26,7 @@ static graph_id convolve(model_builder *b, const delta_layer *l, graph_id x, int
     const char *data =
         (const char *)l->conv->data + (size_t)(first * width) * mica_dtype_bytes(l->conv->dtype);
     graph_id w = mica_graph_const(b->g, l->conv->name, l->conv->dtype, 2, dims, data);
-    state_inputs in = state_of(b, (width - 1) * n);
+    state_inputs in = mica_builder_state(b, (width - 1) * n);
     graph_id y = named(b, mica_graph_causal_conv(b->g, x, w, GRAPH_NONE, &in), name);
     return named(b, mica_graph_silu(b->g, y), "conv_silu");
 }
@@ -118,7 +113,7 @@ graph_id mica_builder_delta(model_builder *b, const delta_layer *l, graph_id x) 
     graph_id decay = mica_graph_delta_decay(b->g, p.a, mica_graph_vector(b->g, l->dt_bias),
                                             mica_graph_vector(b->g, l->a_log));
     int64_t n = mica_graph_delta_state(d->n_k_heads, d->n_v_heads, d->k_dim, d->v_dim, 0);
-    state_inputs in = state_of(b, n);
+    state_inputs in = mica_builder_state(b, n);
     graph_id y = mica_graph_gated_delta(b->g, q, k, p.v, named(b, decay, "decay"), beta, &in, 0);
     y = gated_norm(b, l, named(b, y, "gated_delta"), p.z);
     return mica_builder_project(b, y, l->out, "out_proj");

@@ -50,7 +50,7 @@ static mica_status add_groups(model_builder *b, int64_t n_blocks) {
     model_graph *out = b->out;
     for (int64_t i = 0; i < b->c->n_layers; i++) {
         int32_t window = b->c->window[i];
-        if (group_of(b, window) >= 0) continue;
+        if (b->c->mixer[i] != MIXER_ATTENTION || group_of(b, window) >= 0) continue;
         int n = out->n_groups;
         if (n == MODEL_MAX_GROUPS)
             return mica_fail(&b->g->error, MICA_E_UNSUPPORTED,
@@ -259,12 +259,21 @@ static graph_id residual(model_builder *b, graph_id x, graph_id y, const char *n
     return named(b, sum, name);
 }
 
+/* What stands in attention's place, or attention. */
+static graph_id mixer(model_builder *b, int32_t layer, graph_id x) {
+    const dense_layer *l = &b->m->weights.layers[layer];
+    if (l->delta) return mica_builder_delta(b, l->delta, x);
+    if (l->ssm) return mica_builder_ssm(b, b->c->mixer[layer], l->ssm, x);
+    return attention(b, layer, x);
+}
+
 static graph_id block(model_builder *b, int32_t layer, graph_id x) {
     const dense_layer *l = &b->m->weights.layers[layer];
     block_kind kind = b->m->facts.block;
     bool pre = kind != BLOCK_POST, post = kind == BLOCK_SANDWICH || kind == BLOCK_POST;
     graph_id n = pre ? mica_builder_norm(b, x, l->input_norm, "input_norm") : x;
-    graph_id y = l->delta ? mica_builder_delta(b, l->delta, n) : attention(b, layer, n);
+    graph_id y = mixer(b, layer, n);
+    if (kind == BLOCK_SINGLE) return residual(b, x, y, "residual");
     if (post) y = mica_builder_norm(b, y, l->post_attention_norm, "post_attention_norm");
     if (kind == BLOCK_PARALLEL || kind == BLOCK_PARALLEL_2) {
         if (kind == BLOCK_PARALLEL_2) n = mica_builder_norm(b, x, l->pre_mlp_norm, "pre_mlp_norm");

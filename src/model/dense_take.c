@@ -247,6 +247,7 @@ static void take_norms(model_taker *t, dense_layer *l, int64_t hidden) {
         l->pre_mlp_norm = mica_taker_norm(t, "post_attention_layernorm", hidden);
         break;
     case BLOCK_PARALLEL:
+    case BLOCK_SINGLE:
         l->input_norm = mica_taker_norm(t, "input_layernorm", hidden);
         break;
     case BLOCK_SANDWICH:
@@ -263,7 +264,7 @@ static void take_norms(model_taker *t, dense_layer *l, int64_t hidden) {
 /* The half of a layer after attention. */
 static void take_wide(model_taker *t, int64_t index, dense_layer *l) {
     const moe_config *moe = &t->m->config.moe;
-    if (moe->n_experts && moe->is_sparse[index])
+    if ((moe->n_experts || moe->shared_size) && moe->is_sparse[index])
         l->moe = mica_taker_moe(t);
     else
         take_mlp(t, l);
@@ -278,20 +279,20 @@ static void take_layer(model_taker *t, int64_t index, dense_layer *l) {
         return;
     }
     take_norms(t, l, c->hidden_size);
-    if (c->mixer[index] == MIXER_DELTA) {
+    mixer_kind mixer = c->mixer[index];
+    if (mixer == MIXER_DELTA)
         l->delta = mica_taker_delta(t);
-        take_wide(t, index, l);
-        return;
-    }
-    if (is_turned(t, n_q + 2 * n_kv)) {
+    else if (mixer != MIXER_ATTENTION)
+        l->ssm = mica_taker_ssm(t, mixer);
+    bool is_turned_all = mixer == MIXER_ATTENTION && is_turned(t, n_q + 2 * n_kv);
+    if (!is_turned_all && t->m->facts.block != BLOCK_SINGLE) take_wide(t, index, l);
+    if (mixer != MIXER_ATTENTION) return;
+    if (is_turned_all)
         take_conv1d(t, l, n_q, n_kv);
-    } else {
-        if (t->m->facts.arch->has_mla)
-            l->mla = mica_taker_mla(t);
-        else
-            take_attention(t, l, n_q, n_kv);
-        take_wide(t, index, l);
-    }
+    else if (t->m->facts.arch->has_mla)
+        l->mla = mica_taker_mla(t);
+    else
+        take_attention(t, l, n_q, n_kv);
     if (t->m->facts.arch->has_sinks)
         l->sinks = mica_taker_vector(t, "self_attn", "sinks", c->n_heads);
     l->q_norm = take_qk_norm(t, "self_attn.q_norm", c->n_heads);

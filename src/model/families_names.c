@@ -136,3 +136,92 @@ const arch_keys mica_keys_gpt_neox = {.rms_norm_eps = "layer_norm_eps",
 const arch_keys mica_keys_layer_norm_eps = {.rms_norm_eps = "layer_norm_eps"};
 const arch_keys mica_keys_norm_epsilon = {.rms_norm_eps = "norm_epsilon"};
 const arch_keys mica_keys_norm_eps = {.rms_norm_eps = "norm_eps"};
+
+static const weight_name lfm2[] = {
+    {"layers.N.operator_norm", "layers.N.input_layernorm"},
+    {"layers.N.ffn_norm", "layers.N.post_attention_layernorm"},
+    {"layers.N.self_attn.out_proj", "layers.N.self_attn.o_proj"},
+    {"layers.N.self_attn.q_layernorm", "layers.N.self_attn.q_norm"},
+    {"layers.N.self_attn.k_layernorm", "layers.N.self_attn.k_norm"},
+    {"layers.N.conv.in_proj", "layers.N.mixer.in_proj"},
+    {"layers.N.conv.conv", "layers.N.mixer.conv1d"},
+    {"layers.N.conv.out_proj", "layers.N.mixer.out_proj"},
+    {"layers.N.feed_forward.w1", "layers.N.mlp.gate_proj"},
+    {"layers.N.feed_forward.w2", "layers.N.mlp.down_proj"},
+    {"layers.N.feed_forward.w3", "layers.N.mlp.up_proj"},
+    /* mlx-lm's names in models with experts */
+    {"layers.N.feed_forward.gate_proj", "layers.N.mlp.gate_proj"},
+    {"layers.N.feed_forward.down_proj", "layers.N.mlp.down_proj"},
+    {"layers.N.feed_forward.up_proj", "layers.N.mlp.up_proj"},
+    {"layers.N.feed_forward.gate", "layers.N.mlp.gate"},
+    {"layers.N.feed_forward.expert_bias", "layers.N.mlp.gate.e_score_correction_bias"},
+    {"layers.N.feed_forward.experts.N.w1", "layers.N.mlp.experts.N.gate_proj"},
+    {"layers.N.feed_forward.experts.N.w2", "layers.N.mlp.experts.N.down_proj"},
+    {"layers.N.feed_forward.experts.N.w3", "layers.N.mlp.experts.N.up_proj"},
+    {"layers.N.feed_forward.experts.gate_up_proj", "layers.N.mlp.experts.gate_up_proj"},
+    {"layers.N.feed_forward.experts.down_proj", "layers.N.mlp.experts.down_proj"},
+    {"layers.N.feed_forward.switch_mlp.gate_proj", "layers.N.mlp.switch_mlp.gate_proj"},
+    {"layers.N.feed_forward.switch_mlp.down_proj", "layers.N.mlp.switch_mlp.down_proj"},
+    {"layers.N.feed_forward.switch_mlp.up_proj", "layers.N.mlp.switch_mlp.up_proj"},
+    {"embedding_norm", "norm"},
+    {NULL, NULL},
+};
+const weight_naming mica_names_lfm2 = {.names = lfm2};
+const arch_keys mica_keys_lfm2 = {
+    .intermediate_size = "block_ff_dim", .rms_norm_eps = "norm_eps", .tied = "tie_embedding"};
+
+static const weight_name mamba[] = {
+    {"layers.N.norm", "layers.N.input_layernorm"}, {"norm_f", "norm"}, {NULL, NULL}};
+const weight_naming mica_names_mamba = {.embed = "embeddings", .names = mamba};
+const arch_keys mica_keys_mamba = {.rms_norm_eps = "layer_norm_epsilon"};
+
+static const weight_name granite_hybrid[] = {
+    {"layers.N.mamba.in_proj", "layers.N.mixer.in_proj"},
+    {"layers.N.mamba.conv1d", "layers.N.mixer.conv1d"},
+    {"layers.N.mamba.out_proj", "layers.N.mixer.out_proj"},
+    {"layers.N.mamba.A_log", "layers.N.mixer.A_log"},
+    {"layers.N.mamba.D", "layers.N.mixer.D"},
+    {"layers.N.mamba.dt_bias", "layers.N.mixer.dt_bias"},
+    {"layers.N.mamba.norm", "layers.N.mixer.norm"},
+    {"layers.N.block_sparse_moe.router.layer", "layers.N.mlp.gate"},
+    {"layers.N.block_sparse_moe.input_linear", "layers.N.mlp.experts.gate_up_proj"},
+    {"layers.N.block_sparse_moe.output_linear", "layers.N.mlp.experts.down_proj"},
+    {"layers.N.block_sparse_moe.switch_mlp.gate_proj", "layers.N.mlp.switch_mlp.gate_proj"},
+    {"layers.N.block_sparse_moe.switch_mlp.down_proj", "layers.N.mlp.switch_mlp.down_proj"},
+    {"layers.N.block_sparse_moe.switch_mlp.up_proj", "layers.N.mlp.switch_mlp.up_proj"},
+    {"layers.N.shared_mlp.input_linear", "layers.N.mlp.shared_expert.gate_up_proj"},
+    {"layers.N.shared_mlp.output_linear", "layers.N.mlp.shared_expert.down_proj"},
+    /* mlx-lm's names in models without experts */
+    {"layers.N.mlp.gate_proj", "layers.N.mlp.shared_expert.gate_proj"},
+    {"layers.N.mlp.up_proj", "layers.N.mlp.shared_expert.up_proj"},
+    {"layers.N.mlp.down_proj", "layers.N.mlp.shared_expert.down_proj"},
+    {NULL, NULL},
+};
+const weight_naming mica_names_granite_hybrid = {.names = granite_hybrid};
+
+static const weight_name jamba[] = {
+    {"layers.N.mamba.in_proj", "layers.N.mixer.in_proj"},
+    {"layers.N.mamba.conv1d", "layers.N.mixer.conv1d"},
+    {"layers.N.mamba.out_proj", "layers.N.mixer.out_proj"},
+    {"layers.N.mamba.A_log", "layers.N.mixer.A_log"},
+    {"layers.N.mamba.D", "layers.N.mixer.D"},
+    {"layers.N.mamba.x_proj", "layers.N.mixer.x_proj"},
+    {"layers.N.mamba.dt_proj", "layers.N.mixer.dt_proj"},
+    {"layers.N.mamba.dt_layernorm", "layers.N.mixer.dt_layernorm"},
+    {"layers.N.mamba.b_layernorm", "layers.N.mixer.b_layernorm"},
+    {"layers.N.mamba.c_layernorm", "layers.N.mixer.c_layernorm"},
+    {"layers.N.pre_ff_layernorm", "layers.N.post_attention_layernorm"},
+    {"layers.N.feed_forward.gate_proj", "layers.N.mlp.gate_proj"},
+    {"layers.N.feed_forward.up_proj", "layers.N.mlp.up_proj"},
+    {"layers.N.feed_forward.down_proj", "layers.N.mlp.down_proj"},
+    {"layers.N.feed_forward.router", "layers.N.mlp.gate"},
+    {"layers.N.feed_forward.experts.N.gate_proj", "layers.N.mlp.experts.N.gate_proj"},
+    {"layers.N.feed_forward.experts.N.up_proj", "layers.N.mlp.experts.N.up_proj"},
+    {"layers.N.feed_forward.experts.N.down_proj", "layers.N.mlp.experts.N.down_proj"},
+    {"layers.N.feed_forward.switch_mlp.gate_proj", "layers.N.mlp.switch_mlp.gate_proj"},
+    {"layers.N.feed_forward.switch_mlp.up_proj", "layers.N.mlp.switch_mlp.up_proj"},
+    {"layers.N.feed_forward.switch_mlp.down_proj", "layers.N.mlp.switch_mlp.down_proj"},
+    {"final_layernorm", "norm"},
+    {NULL, NULL},
+};
+const weight_naming mica_names_jamba = {.names = jamba};

@@ -2,7 +2,7 @@
  *
  * As families.c, in alphabetical order; docs/models.md 11.
  */
-#include "model/arch.h"
+#include "model/families.h"
 
 static const moe_rule qwen3_5_moe = {
     .sparse = SPARSE_ALL,
@@ -21,7 +21,130 @@ static const moe_rule qwen3_next = {
     .shared_is_gated = true,
 };
 
+static const moe_rule lfm2_moe = {
+    .sparse = SPARSE_NUM_DENSE,
+    .scores = ROUTER_SIGMOID,
+    .selection_bias = BIAS_BY_KEY,
+    .normalize = NORMALIZE_KEY,
+    .normalize_default = true,
+    .extra = 1e-6,
+    .has_factor = true,
+};
+
+static const moe_rule granitemoehybrid = {
+    .scores = ROUTER_SOFTMAX_CHOSEN,
+    .may_lack = true,
+    .width_is_plain = true,
+    .shared_key = "shared_intermediate_size",
+    .shared_is_fused = true,
+};
+
+static const moe_rule jamba_moe = {
+    .sparse = SPARSE_PERIOD,
+    .scores = ROUTER_SOFTMAX_ALL,
+    .may_lack = true,
+    .width_is_plain = true,
+};
+
+static const arch_defaults jamba = {.rms_norm_eps = 1e-6};
+/* no attention and no MLP */
+static const arch_defaults mamba = {.intermediate_size = 1, .n_heads = 1, .rms_norm_eps = 1e-5};
+static const arch_defaults lfm2 = {.rms_norm_eps = 1e-5};
+
 static const arch rows[] = {
+    {
+        .name = "granitemoehybrid",
+        .tier = TIER_GENERIC,
+        .block = BLOCK_PRE,
+        .norm = NORM_RMS,
+        .act = ACT_SILU,
+        .qkv_bias = BIAS_RULE_ATTENTION_KEY,
+        .o_bias = BIAS_RULE_ATTENTION_KEY,
+        .tie = TIE_RULE_FALSE,
+        .scales = SCALES_GRANITE,
+        .reads = {"attention_multiplier", "embedding_multiplier", "residual_multiplier",
+                  "logits_scaling"},
+        .rope_theta = 10000.0,
+        .max_positions = 2048,
+        .mixers = MIXERS_GRANITE,
+        .moe = &granitemoehybrid,
+        .names = &mica_names_granite_hybrid,
+        .defaults = &jamba,
+    },
+    {
+        .name = "jamba",
+        .tier = TIER_GENERIC,
+        .block = BLOCK_PRE,
+        .norm = NORM_RMS,
+        .act = ACT_SILU,
+        .tie = TIE_RULE_FALSE,
+        .no_rope = NO_ROPE_BARE,
+        .max_positions = 262144,
+        .mixers = MIXERS_JAMBA,
+        .moe = &jamba_moe,
+        .names = &mica_names_jamba,
+        .defaults = &jamba,
+    },
+    {
+        .name = "lfm2",
+        .tier = TIER_GENERIC,
+        .block = BLOCK_PRE,
+        .norm = NORM_RMS,
+        .qk_norm = QK_NORM_HEAD,
+        .act = ACT_SILU,
+        .adjusts_mlp = true,
+        .tie = TIE_RULE_TRUE,
+        .rope_theta = 1e6,
+        .max_positions = 128000,
+        .mixers = MIXERS_CONV,
+        .keys = &mica_keys_lfm2,
+        .names = &mica_names_lfm2,
+        .defaults = &lfm2,
+    },
+    {
+        .name = "lfm2_moe",
+        .tier = TIER_GENERIC,
+        .block = BLOCK_PRE,
+        .norm = NORM_RMS,
+        .qk_norm = QK_NORM_HEAD,
+        .act = ACT_SILU,
+        .tie = TIE_RULE_TRUE,
+        .rope_theta = 1e6,
+        .max_positions = 128000,
+        .mixers = MIXERS_CONV,
+        .moe = &lfm2_moe,
+        .keys = &mica_keys_lfm2,
+        .names = &mica_names_lfm2,
+        .defaults = &lfm2,
+    },
+    {
+        .name = "mamba",
+        .tier = TIER_GENERIC,
+        .block = BLOCK_SINGLE,
+        .norm = NORM_RMS,
+        .act = ACT_SILU,
+        .tie = TIE_RULE_TRUE,
+        .no_rope = NO_ROPE_BARE,
+        .max_positions = 1 << 20,
+        .mixers = MIXERS_MAMBA,
+        .keys = &mica_keys_mamba,
+        .names = &mica_names_mamba,
+        .defaults = &mamba,
+    },
+    {
+        .name = "mamba2",
+        .tier = TIER_GENERIC,
+        .block = BLOCK_SINGLE,
+        .norm = NORM_RMS,
+        .act = ACT_SILU,
+        .tie = TIE_RULE_FALSE,
+        .no_rope = NO_ROPE_BARE,
+        .max_positions = 1 << 20,
+        .mixers = MIXERS_MAMBA2,
+        .keys = &mica_keys_mamba,
+        .names = &mica_names_mamba,
+        .defaults = &mamba,
+    },
     {
         .name = "qwen3_5_moe_text",
         .tier = TIER_GENERIC,

@@ -69,6 +69,16 @@ typedef struct gemma_weights {
     linear *widen, *narrow; /* [n_streams - 1] */
 } gemma_weights;
 
+/* A short convolution (in, conv, out) or a state-space layer. */
+typedef struct ssm_layer {
+    linear in, out;
+    const weight_vector *conv, *conv_bias; /* [channels, conv_width]; no bias: NULL */
+    const weight_vector *a_log, *d;
+    const weight_vector *dt_bias, *norm; /* mamba2 */
+    linear x, dt;                        /* mamba */
+    norm_weight dt_norm, b_norm, c_norm; /* mamba; empty: no weight */
+} ssm_layer;
+
 /* N1 to N4 of block_kind; those that a block lacks are empty. */
 typedef struct dense_layer {
     norm_weight input_norm, post_attention_norm, pre_mlp_norm, post_mlp_norm;
@@ -78,6 +88,7 @@ typedef struct dense_layer {
     const weight_vector *sinks;        /* [n_heads]; NULL: none */
     const mla_layer *mla;              /* instead of q, k, v, o; NULL: plain attention */
     const gemma_layer *gemma;          /* NULL: another family */
+    const ssm_layer *ssm;              /* likewise */
     const moe_layer *moe;              /* instead of gate, up, down; NULL: a dense MLP */
     linear qkv;                        /* QKV_GROUPS, instead of q, k and v */
     float alpha_p, alpha_n, beta, eps; /* of ACT_XIELU, as the operation wants them */

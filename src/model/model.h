@@ -38,7 +38,7 @@ typedef struct moe_config {
     int64_t n_experts_used;
     int64_t intermediate_size, shared_size; /* of one expert; of what every token takes, or 0 */
     int64_t n_groups, n_groups_used;        /* 0: the choice is among all */
-    bool normalize;
+    bool normalize, drops_selection_bias;
     float factor; /* of the routed sum */
     float sum_least, sum_extra;
     float jitter;               /* sparsemixer */
@@ -53,7 +53,23 @@ typedef struct delta_config {
     int64_t conv_width;
 } delta_config;
 
-typedef enum mixer_kind { MIXER_ATTENTION, MIXER_DELTA } mixer_kind;
+/* State-space layers (docs/models.md 15); mamba has heads of one channel and dt_rank. */
+typedef struct ssm_config {
+    int64_t inner, n_heads, head_dim, n_groups, state_size;
+    int64_t conv_width; /* of short convolutions too */
+    int64_t dt_rank;
+    float dt_least, dt_most;
+    float norm_eps;            /* of mamba's norms of dt, B and C without weights; 0: none */
+    bool proj_bias, conv_bias; /* of in_proj and out_proj, of the convolution */
+} ssm_config;
+
+typedef enum mixer_kind {
+    MIXER_ATTENTION,
+    MIXER_DELTA,
+    MIXER_CONV,  /* a gated short convolution */
+    MIXER_MAMBA, /* selective scan by channels */
+    MIXER_MAMBA2 /* selective scan by heads */
+} mixer_kind;
 
 /* Latent attention (docs/models.md 14). */
 typedef struct mla_config {
@@ -104,6 +120,7 @@ typedef struct model_config {
     moe_config moe;
     uint8_t mixer[MODEL_MAX_LAYERS]; /* mixer_kind */
     delta_config delta;
+    ssm_config ssm;
     bool gates_attention; /* q_proj holds a gate beside each query head */
     mla_config mla;
     gemma_config gemma;

@@ -131,6 +131,7 @@ static graph_id shared(model_builder *b, const moe_layer *l, graph_id x) {
 }
 
 graph_id mica_builder_moe(model_builder *b, const moe_layer *l, graph_id x) {
+    if (!l->router.weight) return shared(b, l, x);
     graph_id y = mica_builder_routed(b, l, x, x);
     if (!l->shared_gate.weight) return y;
     return named(b, mica_graph_add(b->g, y, shared(b, l, x)), "experts_and_shared");

@@ -214,15 +214,17 @@ const moe_layer *mica_taker_moe(model_taker *t) {
         mica_taker_no_memory(t);
         return NULL;
     }
+    if (c->shared_size) take_shared(t, l);
+    if (!n) return l;
     const moe_rule *rule = t->m->facts.arch->moe;
     l->router = mica_taker_linear(t, "mlp.gate", n, hidden,
                                   rule->has_bias ? BIAS_RULE_ALWAYS : BIAS_RULE_NEVER);
     if (rule->has_bias) take_biases(t, l, c);
-    if (rule->selection_bias) l->selection_bias = take_selection_bias(t);
+    if (rule->selection_bias && !c->drops_selection_bias)
+        l->selection_bias = take_selection_bias(t);
     if (take_blocks(t, l, c)) return l;
     l->gate = take_experts(t, PART_GATE, (expert_shape){n, wide, hidden});
     l->up = take_experts(t, PART_UP, (expert_shape){n, wide, hidden});
     l->down = take_experts(t, PART_DOWN, (expert_shape){n, hidden, wide});
-    if (c->shared_size) take_shared(t, l);
     return l;
 }

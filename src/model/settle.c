@@ -89,12 +89,18 @@ static void settle_qk_norm(config_facts *facts, const weight_store *weights) {
         facts->qk_norm = QK_NORM_NONE;
 }
 
+static void settle_mlp(model_config *c, const config_facts *facts, const weight_store *weights) {
+    int64_t rows = mica_weights_rows(weights, "model.layers.0.mlp.gate_proj");
+    if (facts->arch->adjusts_mlp && rows > 0) c->intermediate_size = rows;
+}
+
 mica_status mica_config_settle(model_config *c, config_facts *facts, const weight_store *weights,
                                char *warning, size_t n_warning, mica_error *err) {
     mica_status st;
     if (n_warning) warning[0] = '\0';
     if ((st = settle_vocab(c, facts, weights, warning, n_warning, err))) return st;
     settle_qk_norm(facts, weights);
+    settle_mlp(c, facts, weights);
     if (facts->arch->gemma)
         st = mica_gemma_settle(c, facts, weights, err);
     else if (!c->mla.kv_rank)

@@ -50,6 +50,7 @@ const char *const mica_folder_prefixes[] = {"language_model.model.",
                                             "model.",
                                             "transformer.",
                                             "gpt_neox.",
+                                            "backbone.",
                                             "",
                                             NULL};
 

@@ -239,6 +239,7 @@ int main(int argc, char **argv) {
     check_ops(&table, check_ops_dense, check_n_ops_dense, &opt);
     check_ops(&table, check_ops_attention, check_n_ops_attention, &opt);
     check_ops(&table, check_ops_layers, check_n_ops_layers, &opt);
+    check_ops(&table, check_ops_recurrent, check_n_ops_recurrent, &opt);
     check_ops(&table, check_ops_i8, check_n_ops_i8, &opt);
     printf("%d runs, %d failed; digest of the reference %016llx\n", n_runs, n_failed,
            (unsigned long long)digest);

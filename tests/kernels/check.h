@@ -88,6 +88,8 @@ extern const check_op check_ops_i8[];
 extern const int check_n_ops_i8;
 extern const check_op check_ops_layers[];
 extern const int check_n_ops_layers;
+extern const check_op check_ops_recurrent[];
+extern const int check_n_ops_recurrent;
 
 static inline double check_at(const kernel_operand *o, int64_t row, int64_t i) {
     return (double)operand_load(o, operand_row(o, row) + i * operand_step(o));

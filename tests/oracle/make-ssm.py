@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""Writes the tiny checkpoints with short convolutions and state-space layers of tests/golden/tiny
+and Transformers' logits for them.
+
+Runs in venv-hf. Every model is made twice: as the hub has it, and quantized in MLX's layout, where
+convolutions are [C, K, 1] and experts are stacked. The reference of a quantized folder is
+Transformers with the dequantized weights. Where a model has experts its prompt is grown so that no
+choice is close (make-moe.py).
+"""
+
+import argparse
+import importlib
+import json
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import common
+from tinyspec import seed_of
+
+moe = importlib.import_module("make-moe")
+recurrent = importlib.import_module("make-recurrent")
+torch.set_num_threads(1)
+
+IDS = dict(vocab_size=48, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+LFM2 = dict(IDS, hidden_size=32, num_hidden_layers=3, num_attention_heads=2, norm_eps=1e-5,
+            num_key_value_heads=1, intermediate_size=48, max_position_embeddings=256,
+            rope_parameters={"rope_type": "default", "rope_theta": 1e5})
+LFM2_WIDE = dict(hidden_size=64, intermediate_size=64, num_hidden_layers=2, conv_L_cache=4,
+                 layer_types=["conv", "full_attention"])
+
+
+def lfm2_moe_name(key):
+    m = re.fullmatch(r"(.*feed_forward)\.experts\.(\d+)\.w(\d)\.weight", key)
+    part = {"1": "gate_proj", "2": "down_proj", "3": "up_proj"}
+    if m:
+        return f"{m[1]}.switch_mlp.{part[m[3]]}", int(m[2])
+    return re.sub(r"feed_forward\.w(\d)", lambda m: "feed_forward." + part[m[1]], key)
+
+
+MODELS = {
+    "lfm2": dict(
+        type="lfm2", config=dict(LFM2, conv_bias=True, intermediate_size=48, block_multiple_of=16,
+                                 full_attn_idxs=[1]),
+        quant_config=dict(LFM2_WIDE, block_auto_adjust_ff_dim=False, full_attn_idxs=None)),
+    "lfm2_moe": dict(
+        type="lfm2_moe", router_class="TopKRouter", mlx_name=lfm2_moe_name,
+        config=dict(LFM2, num_dense_layers=1, num_experts=4,
+                    num_experts_per_tok=2, moe_intermediate_size=12, routed_scaling_factor=1.5,
+                    layer_types=["conv", "full_attention", "conv"]),
+        quant_config=dict(LFM2_WIDE, moe_intermediate_size=32)),
+}
+
+MAMBA2 = dict(IDS, hidden_size=32, num_hidden_layers=2, num_heads=4, head_dim=16, n_groups=2,
+              state_size=10, layer_norm_epsilon=1e-5, time_step_limit=[0.2, 1.5])
+GRANITE = dict(IDS, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, head_dim=16,
+               num_key_value_heads=1, intermediate_size=12, shared_intermediate_size=24,
+               num_local_experts=4, num_experts_per_tok=2, mamba_n_heads=4, mamba_d_state=10,
+               mamba_n_groups=2, mamba_d_head=16, attention_multiplier=0.2, logits_scaling=4.0,
+               embedding_multiplier=3.0, residual_multiplier=0.5, max_position_embeddings=256,
+               tie_word_embeddings=True, layer_types=["mamba", "attention"])
+MAMBA = dict(IDS, hidden_size=32, num_hidden_layers=2, state_size=10, time_step_rank=3)
+JAMBA = dict(IDS, hidden_size=32, num_hidden_layers=3, num_attention_heads=2, num_experts=3,
+             num_key_value_heads=1, intermediate_size=16, mamba_d_state=8, mamba_dt_rank=4,
+             attn_layer_period=3, attn_layer_offset=1, expert_layer_period=3,
+             expert_layer_offset=2, num_experts_per_tok=2, max_position_embeddings=256)
+
+
+def jamba_name(key):
+    m = re.fullmatch(r"(.*feed_forward)\.experts\.(\d+)\.(\w+)\.weight", key)
+    return (f"{m[1]}.switch_mlp.{m[3]}", int(m[2])) if m else key
+
+
+MODELS |= {
+    "mamba2": dict(type="mamba2", config=dict(MAMBA2, use_bias=True),
+                   quant_config=dict(hidden_size=64, num_heads=8, num_hidden_layers=2, n_groups=1,
+                                     tie_word_embeddings=True,
+                                     time_step_limit=[0.0, float("inf")])),
+    "granitemoehybrid": dict(
+        type="granitemoehybrid", router_class="TopKRouter",
+        config=dict(GRANITE, position_embedding_type="rope")),
+    "granite4-dense": dict(
+        type="granitemoehybrid", config=dict(GRANITE, num_local_experts=0),
+        quant_config=dict(hidden_size=64, head_dim=32, num_hidden_layers=2, mamba_n_groups=1,
+                          shared_intermediate_size=64, mamba_d_head=32,
+                          layer_types=["mamba", "attention"])),
+    "mamba": dict(type="mamba", config=dict(MAMBA, use_bias=True),
+                  quant_config=dict(hidden_size=64, num_hidden_layers=2, time_step_rank="auto")),
+    "falcon_mamba": dict(type="falcon_mamba", config=dict(MAMBA, tie_word_embeddings=False),
+                         quant_config=dict(hidden_size=64, num_hidden_layers=1)),
+    "jamba": dict(type="jamba", router_class="Router", mlx_name=jamba_name, config=JAMBA,
+                  quant_config=dict(hidden_size=64, intermediate_size=32, num_hidden_layers=2,
+                                    attn_layer_period=2, expert_layer_period=2,
+                                    expert_layer_offset=1)),
+}
+
+
+def std_of(name):
+    if name.endswith("A_log"):
+        return 0.0, 0.7
+    if name.endswith(("dt_bias", "dt_proj.bias")):
+        return 0.0, 0.5
+    if name.endswith(".D"):
+        return 1.0, 0.3
+    if name.endswith(("conv1d.weight", "conv.conv.weight")):
+        return 0.0, 0.4
+    if "embeddings" in name:
+        return 0.0, 0.5
+    return moe.std_of(name)
+
+
+def randomize(model, name):
+    rng = np.random.default_rng(seed_of(name))
+    buffers = [(k, v) for k, v in model.named_buffers() if "bias" in k]
+    with torch.no_grad():
+        for key, p in list(model.named_parameters()) + buffers:
+            mean, std = std_of(key)
+            p.copy_(torch.tensor(rng.standard_normal(tuple(p.shape)) * std + mean))
+
+
+def quantize(tensors, spec):
+    """moe.quantized_folder, with convolutions turned."""
+    spec = {"mlx_name": lambda key: key, **spec}
+    packed, plain, quant = moe.quantized_folder(tensors, spec, None)
+    for key, x in packed.items():
+        if key.endswith(("conv1d.weight", "conv.conv.weight")):
+            packed[key] = x.transpose(1, 2).contiguous()
+    for key in [k for k in packed if ".shared_mlp." in k]:
+        stem, last = key.split(".shared_mlp.")[0] + ".mlp.", key.split(".")[-1]
+        x = packed.pop(key)
+        if ".output_linear." in key:
+            packed[f"{stem}down_proj.{last}"] = x
+        else:
+            packed[f"{stem}gate_proj.{last}"], packed[f"{stem}up_proj.{last}"] = x.chunk(2)
+    return packed, plain, quant
+
+
+def make(name, spec, args):
+    torch.manual_seed(0)
+    is_quantized = name.endswith("-q4")
+    config, model = moe.new_model(spec, spec["quant_config"] if is_quantized else {})
+    randomize(model, name)
+    with tempfile.TemporaryDirectory() as temp:
+        tensors, saved = moe.hub_tensors(model, temp)
+        saved.pop("transformers_version", None)
+        tensors = moe.stored(tensors, torch.bfloat16)
+        plain, out, extra = tensors, tensors, {"dtype": "bfloat16"}
+        if is_quantized:
+            out, plain, quant = quantize(tensors, spec)
+            extra = {"quantization": quant, "quantization_config": quant}
+        moe.write_folder(Path(temp) / "plain", {k: v.contiguous() for k, v in plain.items()},
+                         saved, {"format": "pt"})
+        moe.write_folder(args.out / name, {k: v.contiguous() for k, v in out.items()},
+                         {**saved, **extra}, {"format": "mlx" if is_quantized else "pt"})
+        result, logits = recurrent.run(Path(temp) / "plain", name, spec, args.work)
+    (args.out / name / "ids.json").write_text(
+        json.dumps({**result, "oracle": common.versions("transformers", "torch")}) + "\n")
+    np.save(args.out / name / "logits.npy", logits.astype(np.float32))
+    size = sum(f.stat().st_size for f in (args.out / name).iterdir())
+    print(f"{name:24s} {size / 1000:7.1f} kB  std {logits.std():.3f}  least gap "
+          f"{min(result['gap']):.4f}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=common.GOLDEN / "tiny")
+    parser.add_argument("--work", type=Path, default=common.work_dir() / "tiny")
+    parser.add_argument("names", nargs="*", help="only these folders")
+    args = parser.parse_args()
+    n_failed = 0
+    for base, spec in MODELS.items():
+        for name in [base + "-bf16"] + ([base + "-q4"] if "quant_config" in spec else []):
+            if args.names and name not in args.names and base not in args.names:
+                continue
+            try:
+                make(name, spec, args)
+            except Exception as e:  # the other models are made all the same
+                n_failed += 1
+                print(f"{name}: {type(e).__name__}: {e}", file=sys.stderr)
+    return 1 if n_failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
