@@ -477,6 +477,11 @@ static void test_dense_rejections(void **state) {
     expect_bad(OF("hunyuan_v1_dense") ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2,"
                                       "\"alpha\":10}}",
                MICA_E_UNSUPPORTED, "rope type \"yarn\" with alpha 10 is not supported");
+    expect_bad(OF("mamba2") "}", MICA_E_FORMAT, "128 heads of 64 channels in 8 groups do not make");
+    expect_bad(OF("mamba") ",\"hidden_act\":\"gelu\"}", MICA_E_UNSUPPORTED, "\"gelu\" is not");
+    expect_bad(OF("mamba") ",\"time_step_limit\":[2,1]}", MICA_E_FORMAT, "\"time_step_limit\"");
+    expect_bad(OF("jamba") ",\"num_experts\":1,\"layer_types\":[\"mamba\",\"moe\",\"a\",\"b\"]}",
+               MICA_E_UNSUPPORTED, "layer_types[1] is \"moe\"; jamba has attention and mamba");
     expect_bad(OF("ministral3") ",\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":4,"
                                 "\"rope_theta\":1e5,\"llama_4_scaling_beta\":0.1}}",
                MICA_E_FORMAT, "\"original_max_position_embeddings\" is missing");

@@ -64,10 +64,10 @@ GRANITE = dict(IDS, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, 
                embedding_multiplier=3.0, residual_multiplier=0.5, max_position_embeddings=256,
                tie_word_embeddings=True, layer_types=["mamba", "attention"])
 MAMBA = dict(IDS, hidden_size=32, num_hidden_layers=2, state_size=10, time_step_rank=3)
-JAMBA = dict(IDS, hidden_size=32, num_hidden_layers=3, num_attention_heads=2, num_experts=3,
+JAMBA = dict(IDS, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, num_experts=3,
              num_key_value_heads=1, intermediate_size=16, mamba_d_state=8, mamba_dt_rank=4,
-             attn_layer_period=3, attn_layer_offset=1, expert_layer_period=3,
-             expert_layer_offset=2, num_experts_per_tok=2, max_position_embeddings=256)
+             attn_layer_period=2, attn_layer_offset=1, expert_layer_period=2,
+             expert_layer_offset=0, num_experts_per_tok=2, max_position_embeddings=256)
 
 
 def jamba_name(key):
@@ -89,13 +89,12 @@ MODELS |= {
                           shared_intermediate_size=64, mamba_d_head=32,
                           layer_types=["mamba", "attention"])),
     "mamba": dict(type="mamba", config=dict(MAMBA, use_bias=True),
-                  quant_config=dict(hidden_size=64, num_hidden_layers=2, time_step_rank="auto")),
+                  quant_config=dict(hidden_size=64, num_hidden_layers=2, time_step_rank="auto",
+                                    expand=1)),
     "falcon_mamba": dict(type="falcon_mamba", config=dict(MAMBA, tie_word_embeddings=False),
                          quant_config=dict(hidden_size=64, num_hidden_layers=1)),
     "jamba": dict(type="jamba", router_class="Router", mlx_name=jamba_name, config=JAMBA,
-                  quant_config=dict(hidden_size=64, intermediate_size=32, num_hidden_layers=2,
-                                    attn_layer_period=2, expert_layer_period=2,
-                                    expert_layer_offset=1)),
+                  quant_config=dict(hidden_size=64, intermediate_size=32, expert_layer_offset=1)),
 }
 
 
