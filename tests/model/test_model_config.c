@@ -511,8 +511,8 @@ static void test_dispatch(void **state) {
              targeted, generic);
     expect_bad("{\"model_type\":\"mamba9\"}", MICA_E_UNSUPPORTED, text);
     assert_non_null(strstr(generic, "starcoder2"));
-    expect_bad("{\"model_type\":\"falcon_mamba\"}", MICA_E_UNSUPPORTED,
-               "unsupported model_type \"falcon_mamba\" (remaps to \"mamba\"); targeted: ");
+    expect_bad("{\"model_type\":\"phi-msft\"}", MICA_E_UNSUPPORTED,
+               "unsupported model_type \"phi-msft\" (remaps to \"phixtral\"); targeted: ");
     expect_bad("{\"model_type\":\"gemma4_assistant\"}", MICA_E_UNSUPPORTED,
                "\"gemma4_assistant\" is a draft model; pass it as the drafter of a target model");
     expect_bad("{\"model_type\":\"mistral3\",\"text_config\":{\"model_type\":\"ministral9\"}}",
