@@ -150,9 +150,9 @@ static void read_multipliers(gguf_reader *r, model_config *c, config_facts *fact
     case SCALES_NONE:
         break;
     case SCALES_GRANITE:
-        facts->attention_multiplier = number(r, "attention.scale", 0.0);
-        /* fall through */
     case SCALES_MINICPM:
+        if (r->arch->scales == SCALES_GRANITE)
+            facts->attention_multiplier = number(r, "attention.scale", 0.0);
         facts->embed_multiplier = multiplier(r, "embedding_scale");
         c->residual_multiplier = (float)multiplier(r, "residual_scale");
         scale = multiplier(r, "logit_scale");

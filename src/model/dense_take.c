@@ -251,10 +251,11 @@ static void take_norms(model_taker *t, dense_layer *l, int64_t hidden) {
         l->input_norm = mica_taker_norm(t, "input_layernorm", hidden);
         break;
     case BLOCK_SANDWICH:
-        l->input_norm = mica_taker_norm(t, "input_layernorm", hidden);
-        l->pre_mlp_norm = mica_taker_norm(t, "pre_feedforward_layernorm", hidden);
-        /* fall through */
     case BLOCK_POST:
+        if (t->m->facts.block == BLOCK_SANDWICH) {
+            l->input_norm = mica_taker_norm(t, "input_layernorm", hidden);
+            l->pre_mlp_norm = mica_taker_norm(t, "pre_feedforward_layernorm", hidden);
+        }
         l->post_attention_norm = mica_taker_norm(t, "post_attention_layernorm", hidden);
         l->post_mlp_norm = mica_taker_norm(t, "post_feedforward_layernorm", hidden);
         break;

@@ -252,7 +252,7 @@ static void run_delta(delta_case *d, float *state, int32_t chunk, int64_t first,
     call.src[5] = call.src[6] = operand(&address, MICA_U64, 1, 1, 0, 0);
     call.src[7] = operand(seq_rows, MICA_I32, 1, 2, 0, 0);
     call.src[8] = operand(d->positions + first, MICA_I32, 1, n, 0, 0);
-    graph_attr attr = {.delta = {chunk}};
+    graph_attr attr = {.delta = {.chunk = chunk, .offset = 0}};
     run(&call, OP_GATED_DELTA, &attr);
 }
 

@@ -315,8 +315,8 @@ static void decoders_that_look_around_are_refused(void **state) {
         "null",
         "{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}",
         "{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"}",
-        "{\"type\":\"CTC\",\"pad_token\":\"<pad>\",\"word_delimiter_token\":\"|\",\"cleanup\":"
-        "true}",
+        ("{\"type\":\"CTC\",\"pad_token\":\"<pad>\",\"word_delimiter_token\":\"|\",\"cleanup\":"
+         "true}"),
     };
     mica_error err;
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
