@@ -198,14 +198,18 @@ static bool eat_layout(toolcall_parser *p) {
 }
 
 /* An opener without text stands wherever the first word is, unless a mark does. */
-static bool try_empty_opener(toolcall_parser *p, const hit *h) {
+static bool try_empty_opener(toolcall_parser *p) {
     size_t i = p->scan; /* what is held before it is white space */
+    hit h;
     while (i < n_in(p) && call_is_space(p->in.data[i])) {
         i++;
     }
-    for (size_t k = 0; i < n_in(p) && i != h->at && k < p->n_marks; k++) {
+    for (size_t k = 0; i < n_in(p) && k < p->n_marks; k++) {
         const call_mark *m = &p->marks[k];
         if (m->kind != MARK_OPENER || m->text[0] || !admits_opener(p, m->opener, i)) continue;
+        if (p->may_start[(unsigned char)p->in.data[i]] && find_at(p, i, &h) != CALL_NOT) {
+            return false;
+        }
         p->scan = i;
         mica_call_start_attempt(p, m->opener, i);
         return true;
@@ -217,8 +221,8 @@ static bool content_step(toolcall_parser *p) {
     hit h;
     if ((p->after_call || p->eats_newlines) && !eat_layout(p)) return false;
     if (p->begin == n_in(p)) return false;
+    if (try_empty_opener(p)) return true;
     call_verdict v = find_mark(p, &h);
-    if (try_empty_opener(p, &h)) return true;
     if (v == CALL_OK) {
         take_in_content(p, &h);
         return true;

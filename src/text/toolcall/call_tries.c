@@ -42,14 +42,31 @@ static bool may_hurry(const toolcall_parser *p, size_t n) {
     return p->n_read < FREE_BYTES || p->n_read / MAX_READINGS < n;
 }
 
-static bool is_worth_it(toolcall_parser *p, size_t n) {
+/* Follows the text up to n, or to the first bracket that may close the call; whether one came. */
+static bool follow(toolcall_parser *p, size_t n) {
     bool is_closed = false;
-    for (size_t i = p->n_seen; i < n; i++) {
+    size_t i = p->n_seen;
+    for (; i < n && !is_closed; i++) {
         char c = p->in.data[p->opener_at + i];
-        is_closed |= p->opener->flags & CALL_TAGS ? c == '>' : closes_all(&p->brackets, c);
+        is_closed = p->opener->flags & CALL_TAGS ? c == '>' : closes_all(&p->brackets, c);
     }
-    p->n_seen = n;
-    return (is_closed && may_hurry(p, n)) || p->is_end || p->is_hurried || n >= p->next_try;
+    p->n_seen = i;
+    return is_closed;
+}
+
+static void follow_rest(toolcall_parser *p, size_t n) {
+    while (p->n_seen < n) {
+        (void)follow(p, n);
+    }
+}
+
+/* What lies behind the call is not followed: of many calls that come at once each would go through
+ * all of the rest. */
+static bool is_worth_it(toolcall_parser *p, size_t n) {
+    if (p->is_end || p->is_hurried || n >= p->next_try) return true;
+    if (follow(p, n) && may_hurry(p, n)) return true;
+    follow_rest(p, n);
+    return false;
 }
 
 static call_verdict make_attempt(toolcall_parser *p, size_t n) {
@@ -144,6 +161,7 @@ bool mica_call_attempt_step(toolcall_parser *p) {
     call_verdict v = make_attempt(p, n);
     if (p->failed) return false;
     if (v == CALL_MORE) {
+        follow_rest(p, n);
         if (p->is_stream && p->attempt.is_begun) announce(p);
         p->next_try = n + 1 + (n - p->attempt.n_resumed) / 32;
         return false;

@@ -5,7 +5,8 @@
  */
 #include "text/toolcall/call_types.h"
 
-enum { MAX_SCHEMA_DEPTH = 8 };
+/* A schema may refer to itself from many places, so that ways through it multiply. */
+enum { MAX_SCHEMA_DEPTH = 8, MAX_SCHEMA_VISITS = 10000 };
 
 enum {
     TYPE_NULL = 1,
@@ -132,12 +133,18 @@ static unsigned types_of_words(const json_value *type) {
     return types;
 }
 
-/* 0: the schema says nothing about types. */
-static unsigned types_of(const json_value *root, const json_value *schema, int depth) {
+/* Whether one more schema may be looked at. */
+static bool may_visit(int depth, int *n_visits) {
+    return depth < MAX_SCHEMA_DEPTH && ++*n_visits <= MAX_SCHEMA_VISITS;
+}
+
+static unsigned find_types(const json_value *root, const json_value *schema, int depth,
+                           int *n_visits) {
     static const char *const choices[] = {"anyOf", "oneOf", "allOf"};
     unsigned types = 0;
+    if (!may_visit(depth, n_visits)) return 0;
     schema = resolve(root, schema);
-    if (!schema || schema->kind != JSON_KIND_OBJECT || depth == MAX_SCHEMA_DEPTH) return 0;
+    if (!schema || schema->kind != JSON_KIND_OBJECT) return 0;
     const json_value *found = mica_json_find(schema, "type");
     if (found) return types_of_words(found);
     if ((found = mica_json_find(schema, "const"))) return type_of_value(found);
@@ -150,7 +157,7 @@ static unsigned types_of(const json_value *root, const json_value *schema, int d
     for (size_t k = 0; k < 3; k++) {
         found = mica_json_find(schema, choices[k]);
         for (size_t i = 0; found && found->kind == JSON_KIND_ARRAY && i < found->n; i++) {
-            types |= types_of(root, found->items[i], depth + 1);
+            types |= find_types(root, found->items[i], depth + 1, n_visits);
         }
     }
     if (types) return types;
@@ -158,11 +165,18 @@ static unsigned types_of(const json_value *root, const json_value *schema, int d
     return mica_json_find(schema, "items") ? TYPE_ARRAY : 0;
 }
 
+/* 0: the schema says nothing about types. */
+static unsigned types_of(const json_value *root, const json_value *schema) {
+    int n_visits = 0;
+    return find_types(root, schema, 0, &n_visits);
+}
+
 static const json_value *child_of(const json_value *root, const json_value *schema, const char *key,
-                                  size_t n_key, int depth) {
+                                  size_t n_key, int depth, int *n_visits) {
     static const char *const choices[] = {"anyOf", "oneOf", "allOf"};
+    if (!may_visit(depth, n_visits)) return NULL;
     schema = resolve(root, schema);
-    if (!schema || depth == MAX_SCHEMA_DEPTH) return NULL;
+    if (!schema) return NULL;
     const json_value *child = key ? find_member(mica_json_find(schema, "properties"), key, n_key)
                                   : mica_json_find(schema, "items");
     if (!child && key) child = mica_json_find(schema, "additionalProperties");
@@ -170,7 +184,7 @@ static const json_value *child_of(const json_value *root, const json_value *sche
     for (size_t k = 0; k < 3; k++) {
         const json_value *list = mica_json_find(schema, choices[k]);
         for (size_t i = 0; list && list->kind == JSON_KIND_ARRAY && i < list->n; i++) {
-            child = child_of(root, list->items[i], key, n_key, depth + 1);
+            child = child_of(root, list->items[i], key, n_key, depth + 1, n_visits);
             if (child) return child;
         }
     }
@@ -179,11 +193,12 @@ static const json_value *child_of(const json_value *root, const json_value *sche
 
 const json_value *mica_call_schema_of(const json_value *root, const json_value *schema,
                                       const char *key, size_t n_key) {
-    return child_of(root, schema, key, n_key, 0);
+    int n_visits = 0;
+    return child_of(root, schema, key, n_key, 0, &n_visits);
 }
 
 bool mica_call_schema_admits(const json_value *root, const json_value *schema, json_kind kind) {
-    unsigned types = types_of(root, schema, 0);
+    unsigned types = types_of(root, schema);
     if (!types) return true;
     return types & (kind == JSON_KIND_OBJECT ? TYPE_OBJECT : TYPE_ARRAY);
 }
@@ -254,7 +269,7 @@ void mica_call_put_typed(call_text *out, const char *text, size_t n, const json_
                          const json_value *schema, call_guess guess) {
     const char *s = text;
     size_t n_trimmed = n;
-    unsigned types = types_of(root, schema, 0);
+    unsigned types = types_of(root, schema);
     mica_call_trim(&s, &n_trimmed);
     if (!types) types = schema || guess == CALL_GUESS_JSON ? TYPE_OTHER : TYPE_STRING;
     if (guess == CALL_GUESS_TEXT_NULL) types |= TYPE_NULL;

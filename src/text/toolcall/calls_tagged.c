@@ -76,10 +76,16 @@ static call_verdict find_close(call_cursor *c, const tagged_shape *shape, size_t
     while (shape->is_xml) {
         call_cursor ahead = *c, inside = *c;
         call_verdict v = mica_call_find(&ahead, shape->param_close, end);
+        if (v == CALL_OK) { /* a section that begins behind it does not matter */
+            inside.n = *end;
+            inside.is_end = true;
+        }
         call_verdict w = mica_call_find(&inside, "<![CDATA[", &cdata);
         if (w == CALL_NOT || (v == CALL_OK && w == CALL_OK && *end < cdata)) break;
         if (w == CALL_MORE && (v != CALL_OK || inside.pos < *end)) return CALL_MORE;
         if (w == CALL_MORE) break;
+        inside.n = c->n;
+        inside.is_end = c->is_end;
         if ((v = mica_call_find(&inside, "]]>", &cdata)) != CALL_OK) return v;
         *c = inside;
     }

@@ -1,4 +1,4 @@
-/* linear.c: long answers, fed four bytes at a time: four times the text may cost four
+/* linear.c: long answers, fed four bytes at a time or at once: four times the text may cost four
  * times the work, and not sixteen.
  *
  * Work is CPU time of this thread, the less of two runs; a bound of 8 separates the two.
@@ -10,6 +10,8 @@
 #include "answer.h"
 
 enum { SMALL = 1 << 16, SHARE = 4, PIECE = 4 };
+
+typedef enum feeding { IN_PIECES, IN_PIECES_STREAMED, AT_ONCE, N_FEEDINGS } feeding;
 
 typedef struct shape {
     const char *format, *head, *unit, *tail;
@@ -104,10 +106,10 @@ static double seconds(void) {
 }
 
 /* The time of one answer; its size grows to n. */
-static double parse(const shape *s, size_t n, bool is_stream) {
+static double parse(const shape *s, size_t n, feeding how) {
     toolcall_dialect d = {0};
     toolcall_source source = {.format = s->format, .reasoning = "think"};
-    toolcall_options options = {.streams_arguments = is_stream};
+    toolcall_options options = {.streams_arguments = how == IN_PIECES_STREAMED};
     bytes text = {0};
     size_t n_units = 0, n_cuts = 0, *cuts = calloc(n / PIECE + 256, sizeof(*cuts));
     assert_int_equal(mica_toolcall_detect(&d, &source, NULL), MICA_OK);
@@ -116,7 +118,7 @@ static double parse(const shape *s, size_t n, bool is_stream) {
         put_unit(&text, s, n_units++);
     }
     bytes_append(&text, s->tail, strlen(s->tail));
-    for (size_t i = 0; i < text.n && n_cuts < n / PIECE + 256; i += PIECE) {
+    for (size_t i = 0; how != AT_ONCE && i < text.n && n_cuts < n / PIECE + 256; i += PIECE) {
         cuts[n_cuts++] = i;
     }
     double begin = seconds();
@@ -124,15 +126,16 @@ static double parse(const shape *s, size_t n, bool is_stream) {
     double time = seconds() - begin;
     bool is_list = s->n_calls == SIZE_MAX, is_first = s->head[0] != '\0';
     if (a.wrong) fail_msg("%s: %s", s->format, a.wrong);
-    if (!is_stream) assert_int_equal(a.n_calls, is_list ? n_units + is_first : s->n_calls);
+    if (how != IN_PIECES_STREAMED)
+        assert_int_equal(a.n_calls, is_list ? n_units + is_first : s->n_calls);
     answer_free(&a);
     free(text.data);
     free(cuts);
     return time;
 }
 
-static double less(const shape *s, size_t n, bool is_stream) {
-    double one = parse(s, n, is_stream), other = parse(s, n, is_stream);
+static double less(const shape *s, size_t n, feeding how) {
+    double one = parse(s, n, how), other = parse(s, n, how);
     return one < other ? one : other;
 }
 
@@ -140,14 +143,14 @@ static void work_is_linear(void **state) {
     (void)state;
     size_t n_bad = 0;
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
-        for (int is_stream = 0; is_stream < 2; is_stream++) {
-            double one = less(&shapes[i], SMALL, is_stream);
-            double more = less(&shapes[i], SHARE * SMALL, is_stream);
+        for (feeding how = IN_PIECES; how < N_FEEDINGS; how++) {
+            double one = less(&shapes[i], SMALL, how);
+            double more = less(&shapes[i], SHARE * SMALL, how);
             bool is_bad = more > 2 * SHARE * one && more > 0.05;
             n_bad += is_bad;
             if (is_bad || more > 0.3) {
-                print_message("%s, %.40s, stream %d: %.3f s, and %.3f s for %d times as much%s\n",
-                              shapes[i].format, shapes[i].unit, is_stream, one, more, SHARE,
+                print_message("%s, %.40s, feeding %d: %.3f s, and %.3f s for %d times as much%s\n",
+                              shapes[i].format, shapes[i].unit, how, one, more, SHARE,
                               is_bad ? ": not linear" : "");
             }
         }

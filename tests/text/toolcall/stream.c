@@ -101,6 +101,24 @@ static void test_bad_tools(void **state) {
     assert_null(p);
 }
 
+/* A schema that refers to itself from many places is given up, not followed along every way. */
+static void test_tools_that_branch(void **state) {
+    (void)state;
+    bytes tools = {0};
+    const char *head = "[{\"name\": \"f\", \"parameters\": {\"anyOf\": [{\"$ref\": \"#\"}";
+    bytes_append(&tools, head, strlen(head));
+    for (int i = 0; i < 100; i++) {
+        bytes_append(&tools, ", {\"$ref\": \"#\"}", 15);
+    }
+    bytes_append(&tools, "]}}]", 4);
+    toolcall_options options = {.tools = tools.data, .n_tools = tools.n};
+    toolcall_parser *p = open_parser("qwen3-coder", "none", &options);
+    assert_string_equal(feed(p, "<tool_call><function=f><parameter=a>1</parameter></function>"),
+                        "B(f)A({\"a\":\"1\"})E()");
+    mica_toolcall_free(p);
+    free(tools.data);
+}
+
 /* A marker that the vocabulary holds as a token counts only when that token was generated. */
 static void test_markers_that_are_tokens(void **state) {
     (void)state;
@@ -215,9 +233,13 @@ static void test_long_answers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_promptness), cmocka_unit_test(test_streamed_arguments),
-        cmocka_unit_test(test_bad_tools),  cmocka_unit_test(test_markers_that_are_tokens),
-        cmocka_unit_test(test_faults),     cmocka_unit_test(test_long_answers),
+        cmocka_unit_test(test_promptness),
+        cmocka_unit_test(test_streamed_arguments),
+        cmocka_unit_test(test_bad_tools),
+        cmocka_unit_test(test_tools_that_branch),
+        cmocka_unit_test(test_markers_that_are_tokens),
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_long_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
