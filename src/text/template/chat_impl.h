@@ -10,6 +10,7 @@ typedef struct chat_variant {
     jinja_template *jinja;
     chat_capabilities can;
     bool knows_developer; /* its source mentions the role */
+    bool wants_content;   /* a message of calls alone must have content, if an empty one */
 } chat_variant;
 
 enum { MAX_VARIANTS = 2 }; /* "default" and "tool_use" */
@@ -22,7 +23,7 @@ struct chat_template {
     jinja_template *dump;      /* writes a value as JSON text */
     const char *warning;
     const char *tool_parser; /* "tool_parser_type" of tokenizer_config.json, or NULL */
-    bool is_fallback; /* the model has none */
+    bool is_fallback;        /* the model has none */
 };
 
 const chat_variant *mica_chat_variant(const chat_template *t, bool with_tools);

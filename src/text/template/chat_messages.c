@@ -189,11 +189,21 @@ static json_value *alias_reasoning(preparer *p, json_value *message) {
     return mica_chat_set(copy, "reasoning_content", reasoning) ? copy : NULL;
 }
 
+/* A message of calls alone has no content, or null; where the template fails on that, "". */
+static bool add_content(const preparer *p, json_value *message) {
+    const json_value *calls = mica_json_find(message, "tool_calls");
+    bool is_alone =
+        calls && calls->kind == JSON_KIND_ARRAY && calls->n && !mica_json_find(message, "content");
+    if (!p->v->wants_content || !is_alone) return true;
+    return mica_chat_set(message, "content", mica_chat_text(p->arena, "", 0));
+}
+
 static mica_status prepare_message(preparer *p, const json_value *message, json_value **out) {
     mica_status st = MICA_OK;
     if (message->kind != JSON_KIND_OBJECT)
         return mica_fail(p->err, MICA_E_INVALID, "messages[%zu]: expected an object", p->at);
     json_value *copy = copy_object(p, message, 2);
+    if (copy && !add_content(p, copy)) return fail_memory(p);
     if (copy) copy = alias_reasoning(p, copy);
     if (!copy || !name_result(p, copy)) return fail_memory(p);
     bool is_developer = strcmp(mica_chat_role(copy), "developer") == 0;

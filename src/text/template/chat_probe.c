@@ -15,8 +15,9 @@
 #define RESULT(id, name)                                                                \
     "{\"role\":\"tool\",\"tool_call_id\":\"" id "\",\"name\":\"" name "\",\"content\":" \
     "\"Qresult\"}"
-#define CALLS(calls, results) \
-    "[" USER ",{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[" calls "]}," results "]"
+#define CALLS_WITH(content, calls, results) \
+    "[" USER ",{\"role\":\"assistant\"," content "\"tool_calls\":[" calls "]}," results "]"
+#define CALLS(calls, results) CALLS_WITH("\"content\":\"\",", calls, results)
 #define OBJECT "{\"Qargument\":\"Qvalue\"}"
 #define JSON_TEXT "\"{\\\"Qargument\\\":\\\"Qvalue\\\"}\""
 #define ID_A "callAAAA1"
@@ -87,6 +88,10 @@ static const char typed_json[] =
 static const char system_json[] = "[{\"role\":\"system\",\"content\":\"Qsystem\"}," USER "]";
 static const char object_json[] = CALLS(CALL(ID_A, "Qfirst", OBJECT), RESULT(ID_A, "Qfirst"));
 static const char text_json[] = CALLS(CALL(ID_A, "Qfirst", JSON_TEXT), RESULT(ID_A, "Qfirst"));
+static const char bare_object_json[] =
+    CALLS_WITH("", CALL(ID_A, "Qfirst", OBJECT), RESULT(ID_A, "Qfirst"));
+static const char bare_text_json[] =
+    CALLS_WITH("", CALL(ID_A, "Qfirst", JSON_TEXT), RESULT(ID_A, "Qfirst"));
 static const char objects_json[] =
     CALLS(CALL(ID_A, "Qfirst", OBJECT) "," CALL(ID_B, "Qsecond", OBJECT),
           RESULT(ID_A, "Qfirst") "," RESULT(ID_B, "Qsecond"));
@@ -96,6 +101,20 @@ static const char texts_json[] =
 static const char reasoning_json[] =
     "[" USER ",{\"role\":\"assistant\",\"content\":\"Qanswer\",\"reasoning_content\":"
     "\"Qthought\",\"thinking\":\"Qthought\"}]";
+
+/* What a template that shows calls makes of two of them, and of a call in a message without
+ * content, as clients send it. */
+static mica_status probe_calls(const chat_template *t, chat_variant *v, mica_error *err) {
+    bool is_object = v->can.object_arguments, is_bare_shown = false;
+    const probe two = {.messages = is_object ? objects_json : texts_json,
+                       .wanted = {"Qfirst", "Qsecond", "Qvalue"}};
+    const probe bare = {.messages = is_object ? bare_object_json : bare_text_json,
+                        .wanted = {"Qfirst", "Qvalue"}};
+    mica_status st = run(t, v, &two, &v->can.parallel_calls, err);
+    if (!st) st = run(t, v, &bare, &is_bare_shown, err);
+    v->wants_content = !is_bare_shown;
+    return st;
+}
 
 mica_status mica_chat_probe(const chat_template *t, chat_variant *v, mica_error *err) {
     chat_capabilities *can = &v->can;
@@ -122,7 +141,5 @@ mica_status mica_chat_probe(const chat_template *t, chat_variant *v, mica_error 
     /* Not even a user's text: it wants variables that are not known here. Leave messages alone. */
     if (!can->string_content && !can->typed_content) can->string_content = can->system_role = true;
     can->tool_calls = can->object_arguments || can->string_arguments;
-    const probe two = {.messages = can->object_arguments ? objects_json : texts_json,
-                       .wanted = {"Qfirst", "Qsecond", "Qvalue"}};
-    return can->tool_calls ? run(t, v, &two, &can->parallel_calls, err) : MICA_OK;
+    return can->tool_calls ? probe_calls(t, v, err) : MICA_OK;
 }

@@ -273,6 +273,22 @@ static void arguments_take_the_form_of_the_template(void **state) {
     mica_chat_template_free(t);
 }
 
+/* Clients send null, or nothing, beside calls; some templates add to it all the same. */
+static void calls_need_no_content(void **state) {
+    static const char bare[] =
+        "[{\"role\": \"assistant\", \"content\": null, \"reasoning\": \"R\", "
+        "\"tool_calls\": [{\"id\": \"1\", \"function\": {\"name\": \"f\", "
+        "\"arguments\": {}}}]}]";
+    const chat_request request = {0};
+    (void)state;
+    chat_template *t = from_text(WITH_CALLS("c.function.arguments|tojson + m.content"));
+    gives(t, request, bare, "<assistant>f({})");
+    mica_chat_template_free(t);
+    t = from_text(WITH_CALLS("c.function.arguments|tojson ~ (m.content is defined)"));
+    gives(t, request, bare, "<assistant>f({}False)");
+    mica_chat_template_free(t);
+}
+
 static void the_context_is_whole(void **state) {
     (void)state;
     chat_template *t = from_text("{{ bos_token }}{{ eos_token }}{{ unk_token is defined }}"
@@ -399,6 +415,7 @@ int main(void) {
         cmocka_unit_test(capabilities_are_found),
         cmocka_unit_test(messages_take_the_form_of_the_template),
         cmocka_unit_test(arguments_take_the_form_of_the_template),
+        cmocka_unit_test(calls_need_no_content),
         cmocka_unit_test(the_context_is_whole),
         cmocka_unit_test(final_messages_continue),
         cmocka_unit_test(continued_text_has_its_origin),
