@@ -299,6 +299,35 @@ static void test_regex_limit(void **state) {
     mica_tokenizer_free(t);
 }
 
+/* Steps that multiply the text by ten each; and one alone that multiplies it by much. */
+static void test_growth_limit(void **state) {
+    (void)state;
+    static const char ten[] = "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":"
+                              "\"aaaaaaaaaa\"}";
+    static char files[2][1024], text[1 << 16];
+    snprintf(files[0], sizeof(files[0]),
+             "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[%s,%s,%s,%s]},", ten, ten, ten,
+             ten);
+    char *end = files[1] + snprintf(files[1], sizeof(files[1]),
+                                    "\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":"
+                                    "\"a\"},\"content\":\"");
+    memset(end, 'b', 500);
+    memcpy(end + 500, "\"},", 4);
+    memset(text, 'a', sizeof(text));
+    for (int i = 0; i < 2; i++) {
+        tokenizer *t = must_parse(files[i], NULL);
+        token_list ids = {0};
+        mica_error err = {0};
+        mica_status st =
+            mica_tokenizer_encode(t, text, sizeof(text), (encode_options){0}, &ids, &err);
+        expect_error(st, &err, MICA_E_LIMIT, "normalizer");
+        assert_int_equal(mica_tokenizer_encode(t, text, 8, (encode_options){0}, &ids, &err),
+                         MICA_OK);
+        mica_free(ids.ids);
+        mica_tokenizer_free(t);
+    }
+}
+
 /* ---- folders ---- */
 
 static void write_file(const char *folder, const char *name, const char *text) {
@@ -323,8 +352,7 @@ static void test_folder(void **state) {
     expect_error(mica_tokenizer_open(&t, folder, &err), &err, MICA_E_NOT_FOUND,
                  "no tokenizer.json");
     write_file(folder, "tokenizer.model", "x");
-    expect_error(mica_tokenizer_open(&t, folder, &err), &err, MICA_E_FORMAT,
-                 "tokenizer.model");
+    expect_error(mica_tokenizer_open(&t, folder, &err), &err, MICA_E_FORMAT, "tokenizer.model");
     write_file(folder, "tokenizer.json", "{\"version\":\"1.0\",\"model\":" MODEL "}");
     write_file(folder, "tokenizer_config.json", "{\"bos_token\":\"<e>\"}");
     if (mica_tokenizer_open(&t, folder, &err)) fail_msg("%s", err.message);
@@ -353,6 +381,6 @@ int main(void) {
         cmocka_unit_test(test_one_bos),         cmocka_unit_test(test_refused_parts),
         cmocka_unit_test(test_refused_files),   cmocka_unit_test(test_odd_but_valid),
         cmocka_unit_test(test_refused_regexes), cmocka_unit_test(test_regex_limit),
-        cmocka_unit_test(test_folder)};
+        cmocka_unit_test(test_growth_limit),    cmocka_unit_test(test_folder)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

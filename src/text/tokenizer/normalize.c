@@ -185,7 +185,7 @@ mica_status mica_normalize(const normalizer *list, step_scratch *scratch, const 
         text_buffer *out = &t->buffers[side];
         out->n = 0;
         mica_status st = run_step(step, scratch, t, out, err);
-        if (st) return st;
+        if (st || (st = mica_text_check_growth(out->n, n, err))) return st;
         t->text = out->data ? out->data : "";
         t->n = out->n;
         side = !side;

@@ -61,6 +61,7 @@ static mica_status replace_literal(const text_pattern *pattern, const char *cont
         if (!found) m.begin = n;
         st = mica_text_buffer_append(out, text + from, m.begin - from, err);
         if (!st && found) st = mica_text_buffer_append(out, content, n_content, err);
+        if (!st) st = mica_text_check_growth(out->n, n, err);
     }
     return st;
 }
@@ -77,6 +78,7 @@ mica_status mica_pattern_replace(const text_pattern *pattern, regex_scratch *scr
         const text_piece *p = &matches->items[i];
         st = p->is_match ? mica_text_buffer_append(out, content, n_content, err)
                          : mica_text_buffer_append(out, text + p->begin, p->end - p->begin, err);
+        if (!st) st = mica_text_check_growth(out->n, n, err);
     }
     return st;
 }

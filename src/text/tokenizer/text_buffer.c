@@ -38,6 +38,16 @@ mica_status mica_text_buffer_append(text_buffer *b, const char *s, size_t n, mic
     return MICA_OK;
 }
 
+mica_status mica_text_check_growth(size_t n, size_t n_source, mica_error *err) {
+    enum { FREE_BYTES = 1 << 20, MAX_GROWTH = 64 }; /* NFKC makes at most 11 bytes of one */
+    if (n <= FREE_BYTES || n / MAX_GROWTH <= n_source) return MICA_OK;
+    return mica_fail(
+        err, MICA_E_LIMIT,
+        "the tokenizer's normalizer makes %zu bytes and more of %zu: its file asks for "
+        "replacements that multiply the text",
+        n, n_source);
+}
+
 mica_status mica_piece_push(piece_list *list, text_piece piece, mica_error *err) {
     text_piece *grown = mica_text_grow(list->items, &list->capacity, list->n + 1, sizeof(piece));
     if (!grown) return mica_fail(err, MICA_E_NOMEM, "out of memory for pieces of text");

@@ -22,6 +22,10 @@ void mica_text_buffer_deinit(text_buffer *b);
 mica_status mica_text_buffer_reserve(text_buffer *b, size_t n_more, mica_error *err);
 mica_status mica_text_buffer_append(text_buffer *b, const char *s, size_t n, mica_error *err);
 
+/* Whether n bytes may come of n_source: a tokenizer's file can multiply a text with every step.
+ * MICA_E_LIMIT: more than any model asks for. */
+mica_status mica_text_check_growth(size_t n, size_t n_source, mica_error *err);
+
 /* The room must be reserved. */
 static inline void text_put_bytes(text_buffer *b, const char *s, size_t n) {
     if (n) memcpy(b->data + b->n, s, n);
