@@ -310,6 +310,22 @@ static void test_no_memory(void **state) {
     check_same();
 }
 
+/* A copy that another program cuts short while it is in use. */
+static void test_cut_short(void **state) {
+    (void)state;
+    build("BPE", "<x>");
+    fail_allocation(0, false);
+    cache_stamp stamp;
+    char *path = cache_path(&stamp);
+    token_cache *c = mica_token_cache_open(path, stamp);
+    assert_non_null(c);
+    assert_int_equal(truncate(path, 0), 0);
+    assert_int_equal(c->small[0], '{');
+    mica_token_cache_close(c);
+    mica_free(path);
+    check_same();
+}
+
 /* Programs that open, and drop and damage the copy, all at once: each gets the same tokenizer. */
 /* Puts a copy of its first bytes in the place of a file. (Cut where it lies it would take its bytes
  * away from those who have it mapped: no program of ours does that.) */
@@ -391,6 +407,6 @@ int main(void) {
         cmocka_unit_test(test_made_and_used), cmocka_unit_test(test_stale),
         cmocka_unit_test(test_broken),        cmocka_unit_test(test_no_folder),
         cmocka_unit_test(test_disk_full),     cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_many_writers)};
+        cmocka_unit_test(test_cut_short),     cmocka_unit_test(test_many_writers)};
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -213,37 +213,39 @@ static bool is_sound(const cache_counts *c) {
     return has_vocab && has_merges && has_trie && (c->n_merge_slots || !c->n_merges);
 }
 
-static bool fits(const mica_map *map, cache_stamp stamp, cache_header *header) {
+static bool fits(const char *data, size_t size, cache_stamp stamp, cache_header *header) {
     uint64_t begins[N_SECTIONS + 1];
-    if (map->size < sizeof(*header)) return false;
-    memcpy(header, map->data, sizeof(*header));
+    if (size < sizeof(*header)) return false;
+    memcpy(header, data, sizeof(*header));
     if (memcmp(header->magic, magic, sizeof(magic)) != 0 || header->layout != LAYOUT) return false;
     if (memcmp(&header->stamp, &stamp, sizeof(stamp)) != 0) return false;
     if (!is_sound(&header->counts) || !place_sections(&header->counts, begins)) return false;
-    if (map->size != sizeof(*header) + begins[N_SECTIONS]) return false;
-    const char *body = (const char *)map->data + sizeof(*header);
-    return header->checksum == checksum(*header, body, (size_t)map->size - sizeof(*header));
+    if (size != sizeof(*header) + begins[N_SECTIONS]) return false;
+    return header->checksum == checksum(*header, data + sizeof(*header), size - sizeof(*header));
 }
 
+/* Read and not mapped: another program may cut the file short while it is used here, and a mapped
+ * page that is gone ends the process. */
 token_cache *mica_token_cache_open(const char *path, cache_stamp stamp) {
     cache_header header;
-    mica_map *map;
-    if (!mica_path_exists(path) || mica_map_open(&map, path, NULL)) return NULL;
-    token_cache *c = fits(map, stamp, &header) ? mica_calloc(1, sizeof(*c)) : NULL;
+    char *data;
+    size_t size;
+    if (!mica_path_exists(path) || mica_file_read(&data, &size, path, SIZE_MAX, NULL)) return NULL;
+    token_cache *c = fits(data, size, stamp, &header) ? mica_calloc(1, sizeof(*c)) : NULL;
     if (!c) {
-        mica_map_unref(map);
+        mica_free(data);
         return NULL;
     }
-    c->map = map;
+    c->data = data;
     c->counts = header.counts;
-    c->sections = map->data + sizeof(header);
+    c->sections = (const uint8_t *)data + sizeof(header);
     c->small = (const char *)c->sections;
     return c;
 }
 
 void mica_token_cache_close(token_cache *c) {
     if (!c) return;
-    mica_map_unref(c->map);
+    mica_free(c->data);
     mica_free(c);
 }
 

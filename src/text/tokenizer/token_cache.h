@@ -32,7 +32,7 @@ typedef struct cache_record {
 
 /* A copy that fits its source. */
 typedef struct token_cache {
-    mica_map *map;
+    char *data; /* the file */
     cache_counts counts;
     const char *small;
     const uint8_t *sections;
