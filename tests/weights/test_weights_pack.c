@@ -139,7 +139,7 @@ static void damage(void **state) {
 }
 
 int main(void) {
-    if (!mica_pack_is_supported()) return 77;
+    if (!mica_pack_is_supported()) return 2; /* this test is built only where the hash is */
     strcpy(folder, "/tmp/mica-test-XXXXXX");
     if (!mkdtemp(folder)) return 2;
     snprintf(path, sizeof(path), "%s/x.pack", folder);
