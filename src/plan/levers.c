@@ -11,7 +11,8 @@
 const lever_info mica_levers[LEVER_N] = {
     [LEVER_SWIGLU] = {"swiglu", "gate, up, silu and product as one kernel", true, false},
     [LEVER_GEGLU] = {"geglu", "gate, up, gelu and product as one kernel", true, false},
-    [LEVER_FLASH] = {"flash", "attention in blocks of rows, with fused multiply-adds", true, false},
+    [LEVER_FLASH] = {"flash", "attention of prompts in blocks of rows, with fused multiply-adds",
+                     true, true},
     [LEVER_INT16] = {"int16", "quantized weights times rows quantized to two bytes", true, false},
     [LEVER_INT8] = {"int8", "to one byte, where that is enough: gated pairs, after attention", true,
                     false},

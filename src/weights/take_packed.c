@@ -57,9 +57,10 @@ static bool is_words(const file_tensor *t) { return t->dtype == MICA_I32 || t->d
 
 static mica_status misfit(const packed *p, const file_tensor *t, const char *what,
                           mica_error *err) {
-    return mica_fail(err, MICA_E_FORMAT, "%s: %s (%s) does not fit %s %s: %s",
+    return mica_fail(err, MICA_E_FORMAT,
+                     "%s: %s (%s) does not fit %s as config.json describes it: %s",
                      mica_store_source(p->store), t->name, mica_dtype_name(t->dtype), p->w->name,
-                     "as config.json describes it", what);
+                     what);
 }
 
 static mica_status missing(const packed *p, const char *suffix, mica_error *err) {

@@ -4,9 +4,11 @@ A run of one oracle over one tiny model is two files, WORK/NAME/ORACLE.json (ids
 versions) and WORK/NAME/ORACLE.npy (logits of the prompt, float32 [n_ids, vocab]).
 """
 
+import argparse
 import importlib.metadata
 import json
 import os
+import sys
 import zlib
 from pathlib import Path
 
@@ -76,3 +78,37 @@ def load_run(folder, oracle):
     if not path.exists():
         return None, None
     return json.loads(path.read_text()), np.load(folder / (oracle + ".npy"))
+
+
+def store_run(folder, result, logits, made_with):
+    """The stored form of a run, beside the checkpoint, and a line about it."""
+    (folder / "ids.json").write_text(json.dumps({**result, "oracle": made_with}) + "\n")
+    np.save(folder / "logits.npy", logits.astype(np.float32))
+    size = sum(f.stat().st_size for f in folder.iterdir())
+    print(f"{folder.name:24s} {size / 1000:7.1f} kB  std {logits.std():.3f}  least gap "
+          f"{min(result['gap']):.4f}", flush=True)
+
+
+def dense_and_packed(base, spec):
+    return [base + "-bf16", base + "-q4"]
+
+
+def make_models(doc, models, make, kinds_of=dense_and_packed):
+    """The main program of what writes tests/golden/tiny: make(name, spec, args) for every folder
+    kinds_of(base, spec), or those named; one that fails is reported and the others are made."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=GOLDEN / "tiny")
+    parser.add_argument("--work", type=Path, default=work_dir() / "tiny")
+    parser.add_argument("names", nargs="*", help="only these folders")
+    args = parser.parse_args()
+    n_failed = 0
+    for base, spec in models.items():
+        for name in kinds_of(base, spec):
+            if args.names and name not in args.names and base not in args.names:
+                continue
+            try:
+                make(name, spec, args)
+            except Exception as e:
+                n_failed += 1
+                print(f"{name}: {type(e).__name__}: {e}", file=sys.stderr)
+    return 1 if n_failed else 0

@@ -12,7 +12,6 @@ another prompt is tried until those of the greedy continuation stand 0.8 %; resu
 arithmetic can then be compared with those of another.
 """
 
-import argparse
 import copy
 import json
 import shutil
@@ -213,8 +212,6 @@ def routers_of(model, spec):
 
 
 def choice_of(output):
-    if isinstance(output, tuple) and len(output) == 2:  # llama4: (scores, logits)
-        return (output[0] > 0).int()
     for x in output if isinstance(output, tuple) else (output,):
         if isinstance(x, torch.Tensor) and x.dtype in (torch.int64, torch.int32):
             return x
@@ -349,33 +346,13 @@ def make(name, spec, args):
                          {"format": "mlx"})
             write_folder(Path(temp) / "plain", plain, saved, {"format": "pt"})
             result, logits = run(Path(temp) / "plain", name, spec, args.work)
-    (args.out / name / "ids.json").write_text(
-        json.dumps({**result, "oracle": common.versions("transformers", "torch")}) + "\n")
-    np.save(args.out / name / "logits.npy", logits.astype(np.float32))
-    size = sum(f.stat().st_size for f in (args.out / name).iterdir())
-    print(f"{name:24s} {size / 1000:7.1f} kB  std {logits.std():.3f}  least gap "
-          f"{min(result['gap']):.4f}", flush=True)
+    common.store_run(args.out / name, result, logits, common.versions("transformers", "torch"))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=common.GOLDEN / "tiny")
-    parser.add_argument("--work", type=Path, default=common.work_dir() / "tiny")
-    parser.add_argument("names", nargs="*", help="only these folders")
-    args = parser.parse_args()
-    n_failed = 0
-    for base, spec in MODELS.items():
-        kinds = ["bf16"] + ["q4"] * ("mlx_name" in spec) + ["mxfp4"] * spec.get("blocks", False)
-        for name in [f"{base}-{kind}" for kind in kinds] + [f"gguf-{base}"] * ("gguf" in spec):
-            if args.names and name not in args.names and base not in args.names:
-                continue
-            try:
-                make(name, spec, args)
-            except Exception as e:  # the other models are made all the same
-                n_failed += 1
-                print(f"{name}: {type(e).__name__}: {e}", file=sys.stderr)
-    return 1 if n_failed else 0
+def kinds_of(base, spec):
+    kinds = ["bf16"] + ["q4"] * ("mlx_name" in spec) + ["mxfp4"] * spec.get("blocks", False)
+    return [f"{base}-{kind}" for kind in kinds] + [f"gguf-{base}"] * ("gguf" in spec)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(common.make_models(__doc__, MODELS, make, kinds_of))

@@ -7,10 +7,8 @@ folder is Transformers with the dequantized weights. Where a model has experts i
 so that no choice is close (make-moe.py).
 """
 
-import argparse
 import copy
 import importlib
-import json
 import sys
 import tempfile
 from pathlib import Path
@@ -180,32 +178,8 @@ def make(name, spec, args):
         moe.write_folder(args.out / name, {k: v.contiguous() for k, v in out.items()},
                          {**legacy, **extra}, {"format": "mlx" if is_quantized else "pt"})
         result, logits = run(Path(temp) / "plain", name, spec, args.work)
-    (args.out / name / "ids.json").write_text(
-        json.dumps({**result, "oracle": common.versions("transformers", "torch")}) + "\n")
-    np.save(args.out / name / "logits.npy", logits.astype(np.float32))
-    size = sum(f.stat().st_size for f in (args.out / name).iterdir())
-    print(f"{name:24s} {size / 1000:7.1f} kB  std {logits.std():.3f}  least gap "
-          f"{min(result['gap']):.4f}", flush=True)
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=common.GOLDEN / "tiny")
-    parser.add_argument("--work", type=Path, default=common.work_dir() / "tiny")
-    parser.add_argument("names", nargs="*", help="only these folders")
-    args = parser.parse_args()
-    n_failed = 0
-    for base, spec in MODELS.items():
-        for name in (base + "-bf16", base + "-q4"):
-            if args.names and name not in args.names and base not in args.names:
-                continue
-            try:
-                make(name, spec, args)
-            except Exception as e:  # the other models are made all the same
-                n_failed += 1
-                print(f"{name}: {type(e).__name__}: {e}", file=sys.stderr)
-    return 1 if n_failed else 0
+    common.store_run(args.out / name, result, logits, common.versions("transformers", "torch"))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(common.make_models(__doc__, MODELS, make))

@@ -153,10 +153,4 @@ MODELS = {
                                      "mscale": 1.0, "mscale_all_dim": 0.8, "beta_fast": 32.0,
                                      "beta_slow": 1.0,
                                      "original_max_position_embeddings": 16})),
-    "llama4": dict(
-        type="llama4_text", router_class="Llama4Router",
-        config=dict(BASE, head_dim=16, intermediate_size=16, intermediate_size_mlp=24,
-                    num_local_experts=4, num_experts_per_tok=1, num_hidden_layers=4,
-                    interleave_moe_layer_step=2, attention_chunk_size=8, no_rope_layers=[1, 1, 1, 0],
-                    attn_temperature_tuning=True, floor_scale=8, attn_scale=0.1, use_qk_norm=True)),
 }
