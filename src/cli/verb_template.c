@@ -34,12 +34,23 @@ static mica_status read_json(template_args *a, const char *path, json_value **ou
     return st;
 }
 
+/* What Python calls its constants is neither JSON nor meant as text: "False" would count as true. */
+static const char *constant_meant(const char *text) {
+    static const char *const names[][2] = {{"True", "true"}, {"False", "false"}, {"None", "null"}};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(text, names[i][0]) == 0) return names[i][1];
+    return NULL;
+}
+
 /* key=json; what is no JSON is a string. */
 static mica_status add_setting(template_args *a, const char *setting, mica_error *err) {
     const char *equals = strchr(setting, '=');
     size_t n = equals ? (size_t)(equals - setting) : 0;
     json_member *m = &a->kwargs->members[a->kwargs->n];
     if (n == 0) return mica_fail(err, MICA_E_INVALID, "--set '%.60s': expected key=json", setting);
+    if (constant_meant(equals + 1))
+        return mica_fail(err, MICA_E_INVALID, "--set '%.60s': in JSON that is %.*s=%s", setting,
+                         (int)n, setting, constant_meant(equals + 1));
     m->key = mica_arena_strndup(&a->arena, setting, n);
     m->n_key = n;
     json_value *text = mica_arena_alloc(&a->arena, sizeof(*text));

@@ -196,6 +196,11 @@ static mica_status render_continued(const chat_template *t, const chat_variant *
     return st ? st : append_text(out, text, err);
 }
 
+static mica_status check_list(const json_value *v, const char *name, mica_error *err) {
+    if (!v || v->kind == JSON_KIND_ARRAY || v->kind == JSON_KIND_NULL) return MICA_OK;
+    return mica_fail(err, MICA_E_INVALID, "%s: expected an array", name);
+}
+
 mica_status mica_chat_render(const chat_template *t, const chat_request *request,
                              rendered_text *out, mica_error *err) {
     const chat_variant *v = mica_chat_variant(t, has_items(request->tools));
@@ -203,6 +208,8 @@ mica_status mica_chat_render(const chat_template *t, const chat_request *request
     json_value *messages;
     mica_arena arena;
     mica_status st = check_kwargs(request->kwargs, err);
+    if (!st) st = check_list(request->tools, "tools", err);
+    if (!st) st = check_list(request->documents, "documents", err);
     if (st) return st;
     if (request->continue_final && request->add_generation_prompt)
         return mica_fail(err, MICA_E_INVALID,
