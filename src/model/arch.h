@@ -104,7 +104,8 @@ typedef enum sparse_rule {
     SPARSE_AFTER_DENSE, /* i >= first_k_dense_replace, and i % moe_layer_freq == 0 */
     SPARSE_INTERVAL,    /* (i + 1) % moe_layer_interval == 0, from moe_layer_start_index to _end_ */
     SPARSE_NUM_DENSE,   /* i >= num_dense_layers */
-    SPARSE_PERIOD       /* i % expert_layer_period == expert_layer_offset */
+    SPARSE_PERIOD,      /* i % expert_layer_period == expert_layer_offset */
+    SPARSE_LISTED       /* as the list of layers says (config_ssm.c); there may be no experts */
 } sparse_rule;
 
 typedef enum router_rule {
@@ -146,10 +147,13 @@ typedef struct moe_rule {
     bool width_is_plain; /* experts are intermediate_size wide, there is no moe_intermediate_size */
     /* The MLP that every token takes. */
     const char *shared_key; /* its width, or with shared_counts how many experts wide; NULL: none */
+    const char *shared_flag; /* a key that counts what is one MLP all the same; NULL: none */
     bool shared_counts;
     bool shared_is_plain; /* intermediate_size wide, without a key */
     bool shared_is_gated; /* times a sigmoid */
     bool shared_is_fused; /* gate and up in one tensor */
+    bool is_plain;        /* experts and what every token takes: down(act(up x)) */
+    bool has_latent;      /* moe_latent_size: experts work between two projections */
     bool has_bias;        /* of router and experts */
     bool is_clamped;      /* the activation of clamped_glu */
     bool is_turned;       /* raw stacks are [E, H, 2I] and [E, I, H] */
@@ -164,6 +168,8 @@ typedef enum mixer_rule {
     MIXERS_CONV,        /* conv layers: gated short convolutions */
     MIXERS_MAMBA2,      /* every layer; this and what follows: config_ssm.c */
     MIXERS_GRANITE,     /* mamba layers: mamba2 */
+    MIXERS_FALCON,      /* mamba2 beside attention in every layer */
+    MIXERS_NEMOTRON,    /* one of mamba2, attention, MLP and experts a layer, by letters or words */
     MIXERS_MAMBA,       /* every layer */
     MIXERS_JAMBA        /* mamba, but every attn_layer_period-th layer */
 } mixer_rule;
@@ -181,7 +187,8 @@ typedef enum scale_rule {
     SCALES_GRANITE, /* embedding_, residual_ and attention_multiplier; logits / logits_scaling */
     SCALES_MINICPM, /* scale_emb; scale_depth / sqrt(n_layers); head of h / (hidden_size /
                      * dim_model_base) */
-    SCALES_COHERE   /* logits * logit_scale */
+    SCALES_COHERE,  /* logits * logit_scale */
+    SCALES_FALCON   /* embedding_ and lm_head_multiplier, and those of branch_scales */
 } scale_rule;
 
 /* Values of keys that may be absent; 0: the key is required. */
@@ -205,6 +212,7 @@ typedef struct arch {
     const char *name;       /* model_type of the text model */
     const char *gguf;       /* general.architecture; NULL: none */
     const char *gguf_needs; /* a metadata key that tells it from another row; NULL: none */
+    const char *gguf_moe;   /* another general.architecture, of files with experts; NULL: none */
     model_tier tier;
     block_kind block;
     const char *parallel_key; /* the flag that makes it parallel_block; NULL: none */
@@ -231,6 +239,7 @@ typedef struct arch {
     bool rope_traditional;       /* interleaved pairs, unless a key says otherwise */
     bool reads_rope_traditional; /* the config key rope_traditional is honoured */
     bool gguf_traditional;       /* GGUF rows of q and k are stored for interleaved rope */
+    bool gguf_tiled;             /* GGUF has value heads in another order: delta_config.is_tiled */
     const char *rope_types;      /* the only types that it has, between spaces; NULL: all */
     int64_t original_positions;  /* of longrope when the key is absent; 0: required */
     double partial_rotary;       /* when absent; 0: the family has no partial rotation */

@@ -31,6 +31,8 @@ static inline graph_id named(model_builder *b, graph_id id, const char *name) {
 graph_id mica_builder_norm(model_builder *b, graph_id x, norm_weight w, const char *name);
 /* x W^T, plus the bias if there is one. */
 graph_id mica_builder_project(model_builder *b, graph_id x, linear l, const char *name);
+/* x times a multiplier, where 0 stands for none. */
+graph_id mica_builder_times(model_builder *b, graph_id x, float factor, const char *name);
 /* The family's activation of a gate. */
 graph_id mica_builder_activation(model_builder *b, graph_id x);
 /* down(act(gate x) * up x). */

@@ -80,6 +80,7 @@ static void read_sizes(config_reader *r, model_config *c, config_facts *facts) {
         want_size(r, KEY(r, hidden_size, "hidden_size"), d->hidden_size, CONFIG_MAX_WIDTH);
     c->n_layers =
         want_size(r, KEY(r, n_layers, "num_hidden_layers"), d->n_layers, CONFIG_MAX_COUNT);
+    c->n_layers = mica_config_n_layers(r, c->n_layers);
     int64_t wide = d->wide_mlp ? d->wide_mlp * c->hidden_size : d->intermediate_size;
     if (r->arch->gemma)
         c->intermediate_size = mica_config_first_width(r, "intermediate_size", wide);
@@ -148,6 +149,9 @@ static void read_multipliers(config_reader *r, model_config *c, config_facts *fa
         break;
     case SCALES_COHERE:
         c->logit_multiplier = (float)multiplier(r, "logit_scale", r->arch->logit_scale);
+        break;
+    case SCALES_FALCON:
+        mica_config_read_branches(r, c, facts);
         break;
     }
 }

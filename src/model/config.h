@@ -68,7 +68,14 @@ void mica_config_read_moe(config_reader *r, model_config *c);    /* config_moe.c
 void mica_config_read_mixers(config_reader *r, model_config *c); /* config_recurrent.c */
 void mica_config_read_mla(config_reader *r, model_config *c);    /* mla_take.c */
 float mica_mla_scale(const model_config *c);
-void mica_config_read_ssm(config_reader *r, model_config *c); /* config_ssm.c */
+/* config_ssm.c */
+void mica_config_read_ssm(config_reader *r, model_config *c);
+int64_t mica_config_n_layers(config_reader *r, int64_t fallback);
+/* config_scales.c: the multipliers of falcon_h1, and what is left of them when the weights hold the
+ * others. */
+void mica_config_read_branches(config_reader *r, model_config *c, config_facts *facts);
+mica_status mica_config_settle_branches(model_config *c, config_facts *facts,
+                                        const weight_store *weights, mica_error *err);
 
 void mica_config_read_gemma(config_reader *r, model_config *c, config_facts *facts);
 /* A size that may be a list with an entry for each layer: its first. */

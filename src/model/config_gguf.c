@@ -3,38 +3,28 @@
  * Keys carry the architecture as a prefix. Scalars that a file stores as one value a layer are
  * taken when all are equal. Activations are f32; which biases exist is what the tensors say.
  */
-#include "model/config.h"
+#include "model/config_gguf.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-typedef struct gguf_reader {
-    const gguf_file *file;
-    const arch *arch;
-    const char *where;
-    mica_arena *arena;
-    mica_error *err;
-    mica_status st;
-} gguf_reader;
-
-static const gguf_entry *find(const gguf_reader *r, const char *key) {
+const gguf_entry *mica_meta_find(const gguf_reader *r, const char *key) {
     char name[128];
-    snprintf(name, sizeof(name), "%s.%s", r->arch->gguf, key);
+    snprintf(name, sizeof(name), "%s.%s", r->prefix, key);
     return mica_gguf_find(r->file, name);
 }
 
-static void fail_entry(gguf_reader *r, mica_status code, const char *key, const char *what) {
+void mica_meta_fail(gguf_reader *r, mica_status code, const char *key, const char *what) {
     if (r->st) return;
-    r->st =
-        mica_fail(r->err, code, "%s: metadata \"%s.%s\" %s", r->where, r->arch->gguf, key, what);
+    r->st = mica_fail(r->err, code, "%s: metadata \"%s.%s\" %s", r->where, r->prefix, key, what);
 }
 
 /* False: absent, or the reader has failed. An array counts as its first element if all are equal.
  */
 static bool scalar(gguf_reader *r, const char *key, double *out) {
-    const gguf_entry *e = find(r, key);
+    const gguf_entry *e = mica_meta_find(r, key);
     if (r->st || !e) return false;
     double x = NAN;
     if (e->type == GGUF_VALUE_ARRAY) {
@@ -42,104 +32,146 @@ static bool scalar(gguf_reader *r, const char *key, double *out) {
         for (uint64_t i = 0; numeric && i < e->n; i++) {
             double xi = mica_gguf_array_number(e, i);
             if (i && xi != x) {
-                fail_entry(r, MICA_E_UNSUPPORTED, key, "differs between layers");
+                mica_meta_fail(r, MICA_E_UNSUPPORTED, key, "differs between layers");
                 return false;
             }
             x = xi;
         }
     } else if (e->type != GGUF_VALUE_STRING) {
         char name[128];
-        snprintf(name, sizeof(name), "%s.%s", r->arch->gguf, key);
+        snprintf(name, sizeof(name), "%s.%s", r->prefix, key);
         x = mica_gguf_number(r->file, name, NAN);
     }
     if (!isfinite(x)) {
-        fail_entry(r, MICA_E_FORMAT, key, "must be a finite number");
+        mica_meta_fail(r, MICA_E_FORMAT, key, "must be a finite number");
         return false;
     }
     *out = x;
     return true;
 }
 
-static double number(gguf_reader *r, const char *key, double fallback) {
+double mica_meta_number(gguf_reader *r, const char *key, double fallback) {
     double x;
     return scalar(r, key, &x) ? x : fallback;
 }
 
-/* fallback -1: required. */
-static int64_t size(gguf_reader *r, const char *key, int64_t fallback, int64_t least,
-                    int64_t most) {
+bool mica_meta_flag(const gguf_reader *r, const char *key, bool fallback) {
+    char name[128];
+    snprintf(name, sizeof(name), "%s.%s", r->prefix, key);
+    return mica_gguf_bool(r->file, name, fallback);
+}
+
+int64_t mica_meta_size(gguf_reader *r, const char *key, int64_t fallback, int64_t least,
+                       int64_t most) {
     double x;
     if (!scalar(r, key, &x)) {
-        if (fallback < 0) fail_entry(r, MICA_E_FORMAT, key, "is missing");
+        if (fallback < 0) mica_meta_fail(r, MICA_E_FORMAT, key, "is missing");
         return fallback < 0 ? 1 : fallback;
     }
     if (x >= (double)least && x <= (double)most && x == floor(x)) return (int64_t)x;
     if (!r->st)
         r->st = mica_fail(r->err, MICA_E_FORMAT,
                           "%s: metadata \"%s.%s\" is %g; expected a whole number from %lld to %lld",
-                          r->where, r->arch->gguf, key, x, (long long)least, (long long)most);
+                          r->where, r->prefix, key, x, (long long)least, (long long)most);
     return fallback < 0 ? 1 : fallback;
+}
+
+/* A layer's router says that it has experts. */
+static void read_sparse(gguf_reader *r, model_config *c) {
+    bool all = r->arch->moe->sparse == SPARSE_ALL;
+    for (int64_t i = 0; i < c->n_layers && i < MODEL_MAX_LAYERS; i++) {
+        char name[48];
+        snprintf(name, sizeof(name), "blk.%lld.ffn_gate_inp.weight", (long long)i);
+        c->moe.is_sparse[i] = all || mica_gguf_find_tensor(r->file, name);
+    }
+    if (all && mica_meta_size(r, "leading_dense_block_count", 0, 0, CONFIG_MAX_COUNT) > 0)
+        mica_meta_fail(r, MICA_E_UNSUPPORTED, "leading_dense_block_count", "is not 0");
+}
+
+static void read_expert_groups(gguf_reader *r, moe_config *moe) {
+    int64_t n = mica_meta_size(r, "expert_group_count", 1, 0, moe->n_experts);
+    int64_t used = mica_meta_size(r, "expert_group_used_count", n, 0, n);
+    if (n < 2 || used == n || r->st) return;
+    if (!r->arch->moe->has_groups)
+        mica_meta_fail(r, MICA_E_UNSUPPORTED, "expert_group_count", "is above 1");
+    else if (moe->n_experts % n || used < 1 || moe->n_experts_used > used * (moe->n_experts / n))
+        mica_meta_fail(r, MICA_E_FORMAT, "expert_group_count", "does not fit the experts");
+    moe->n_groups = n;
+    moe->n_groups_used = used;
 }
 
 /* Whether the weights are normalized is the family's own where no key says it. */
 static void read_moe(gguf_reader *r, model_config *c) {
     const moe_rule *rule = r->arch->moe;
     moe_config *moe = &c->moe;
-    int64_t n = size(r, "expert_count", 0, 0, CONFIG_MAX_COUNT);
+    int64_t n = mica_meta_size(r, "expert_count", 0, 0, CONFIG_MAX_COUNT);
     if (!rule) {
         if (n > 0)
-            fail_entry(r, MICA_E_UNSUPPORTED, "expert_count",
-                       "is not 0: experts are not supported for this architecture");
+            mica_meta_fail(r, MICA_E_UNSUPPORTED, "expert_count",
+                           "is not 0: experts are not supported for this architecture");
         return;
     }
-    if (n < 2) fail_entry(r, MICA_E_FORMAT, "expert_count", "must be at least 2");
+    if (n < 2 && (rule->may_lack || rule->sparse == SPARSE_LISTED)) return;
+    if (n < 2) mica_meta_fail(r, MICA_E_FORMAT, "expert_count", "must be at least 2");
     if (r->st) return;
     moe->n_experts = n;
-    moe->n_experts_used = size(r, "expert_used_count", -1, 1, n);
+    moe->n_experts_used = mica_meta_size(r, "expert_used_count", -1, 1, n);
     moe->intermediate_size = c->intermediate_size;
     if (!rule->width_is_plain)
-        moe->intermediate_size =
-            size(r, "expert_feed_forward_length", c->intermediate_size, 1, CONFIG_MAX_WIDTH);
-    double normalize = number(r, "expert_weights_norm", (double)rule->gguf_normalizes);
+        moe->intermediate_size = mica_meta_size(r, "expert_feed_forward_length",
+                                                c->intermediate_size, 1, CONFIG_MAX_WIDTH);
+    double normalize = mica_meta_number(r, "expert_weights_norm", (double)rule->gguf_normalizes);
     moe->normalize = rule->normalize == NORMALIZE_ALWAYS || normalize != 0.0;
-    double factor = number(r, "expert_weights_scale", 1.0);
+    double factor = mica_meta_number(r, "expert_weights_scale", 1.0);
     moe->factor = factor == 0.0 ? 1.0f : (float)factor; /* converters write 0 for none */
-    for (int64_t i = 0; i < c->n_layers && i < MODEL_MAX_LAYERS; i++)
-        moe->is_sparse[i] = true;
-    if (size(r, "expert_gating_func", 1, 0, 16) != 1)
-        fail_entry(r, MICA_E_UNSUPPORTED, "expert_gating_func", "is not softmax");
-    if (size(r, "leading_dense_block_count", 0, 0, CONFIG_MAX_COUNT) > 0)
-        fail_entry(r, MICA_E_UNSUPPORTED, "leading_dense_block_count", "is not 0");
+    moe->sum_extra = (float)rule->extra;
+    if (rule->has_latent)
+        moe->latent_size = mica_meta_size(r, "moe_latent_size", 0, 0, CONFIG_MAX_WIDTH);
+    if (rule->shared_key)
+        moe->shared_size =
+            mica_meta_size(r, "expert_shared_feed_forward_length", 0, 0, CONFIG_MAX_WIDTH);
+    read_sparse(r, c);
+    int64_t want = rule->scores == ROUTER_SIGMOID ? 2 : 1;
+    if (mica_meta_size(r, "expert_gating_func", want, 0, 16) != want)
+        mica_meta_fail(r, MICA_E_UNSUPPORTED, "expert_gating_func",
+                       want == 2 ? "is not sigmoid" : "is not softmax");
+    read_expert_groups(r, moe);
 }
 
 static void read_sizes(gguf_reader *r, model_config *c, config_facts *facts) {
-    c->n_layers = size(r, "block_count", -1, 1, CONFIG_MAX_COUNT);
-    c->hidden_size = size(r, "embedding_length", -1, 1, CONFIG_MAX_WIDTH);
-    c->intermediate_size = size(r, "feed_forward_length", -1, 1, CONFIG_MAX_WIDTH);
-    c->n_heads = size(r, "attention.head_count", -1, 1, CONFIG_MAX_WIDTH);
-    c->n_kv_heads = size(r, "attention.head_count_kv", c->n_heads, 1, CONFIG_MAX_WIDTH);
-    c->max_positions = size(r, "context_length", r->arch->max_positions, 1, CONFIG_MAX_COUNT);
-    c->vocab_size = size(r, "vocab_size", 0, 1, CONFIG_MAX_COUNT);
+    c->n_layers = mica_meta_size(r, "block_count", -1, 1, CONFIG_MAX_COUNT);
+    c->moe.n_draft_layers = mica_meta_size(r, "nextn_predict_layers", 0, 0, c->n_layers - 1);
+    c->n_layers -= c->moe.n_draft_layers;
+    c->hidden_size = mica_meta_size(r, "embedding_length", -1, 1, CONFIG_MAX_WIDTH);
+    c->intermediate_size = mica_meta_layer_size(r, "feed_forward_length", -1);
+    c->n_heads = mica_meta_layer_size(r, "attention.head_count", -1);
+    c->n_kv_heads = mica_meta_layer_size(r, "attention.head_count_kv", c->n_heads);
+    c->max_positions =
+        mica_meta_size(r, "context_length", r->arch->max_positions, 1, CONFIG_MAX_COUNT);
+    c->vocab_size = mica_meta_size(r, "vocab_size", 0, 1, CONFIG_MAX_COUNT);
     facts->has_vocab_size = c->vocab_size > 0;
-    facts->head_dim = size(r, "attention.key_length", 0, 1, CONFIG_MAX_WIDTH);
+    facts->head_dim = mica_meta_size(r, "attention.key_length", 0, 1, CONFIG_MAX_WIDTH);
     c->head_dim = facts->head_dim ? facts->head_dim : c->hidden_size / c->n_heads;
-    int64_t value_dim = size(r, "attention.value_length", c->head_dim, 1, CONFIG_MAX_WIDTH);
+    int64_t value_dim =
+        mica_meta_size(r, "attention.value_length", c->head_dim, 1, CONFIG_MAX_WIDTH);
     if (value_dim != c->head_dim)
-        fail_entry(r, MICA_E_UNSUPPORTED, "attention.value_length",
-                   "differs from the width of the keys");
+        mica_meta_fail(r, MICA_E_UNSUPPORTED, "attention.value_length",
+                       "differs from the width of the keys");
     if (c->n_layers > MODEL_MAX_LAYERS)
-        fail_entry(r, MICA_E_UNSUPPORTED, "block_count", "is more than the 256 supported");
+        mica_meta_fail(r, MICA_E_UNSUPPORTED, "block_count", "is more than the 256 supported");
     read_moe(r, c);
-    bool rms = r->arch->norm == NORM_RMS || r->arch->norm == NORM_RMS_PLUS_1;
+    bool rms = r->arch->norm <= NORM_RMS_PLUS_1;
     const char *key = rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
-    double eps = number(r, key, -1.0);
-    if (eps < 0.0) fail_entry(r, MICA_E_FORMAT, key, "is missing or negative");
+    if (r->arch->mixers == MIXERS_NEMOTRON && !mica_meta_find(r, key))
+        key = "attention.layer_norm_epsilon";
+    double eps = mica_meta_number(r, key, -1.0);
+    if (eps < 0.0) mica_meta_fail(r, MICA_E_FORMAT, key, "is missing or negative");
     c->rms_norm_eps = (float)eps;
 }
 
 static double multiplier(gguf_reader *r, const char *key) {
-    double x = number(r, key, 1.0);
-    if (!(x > 0.0)) fail_entry(r, MICA_E_FORMAT, key, "must be above 0");
+    double x = mica_meta_number(r, key, 1.0);
+    if (!(x > 0.0)) mica_meta_fail(r, MICA_E_FORMAT, key, "must be above 0");
     return x == 1.0 ? 0.0 : x;
 }
 
@@ -148,11 +180,12 @@ static void read_multipliers(gguf_reader *r, model_config *c, config_facts *fact
     double scale;
     switch (r->arch->scales) {
     case SCALES_NONE:
+    case SCALES_FALCON: /* the weights hold them */
         break;
     case SCALES_GRANITE:
     case SCALES_MINICPM:
         if (r->arch->scales == SCALES_GRANITE)
-            facts->attention_multiplier = number(r, "attention.scale", 0.0);
+            facts->attention_multiplier = mica_meta_number(r, "attention.scale", 0.0);
         facts->embed_multiplier = multiplier(r, "embedding_scale");
         c->residual_multiplier = (float)multiplier(r, "residual_scale");
         scale = multiplier(r, "logit_scale");
@@ -163,20 +196,20 @@ static void read_multipliers(gguf_reader *r, model_config *c, config_facts *fact
         break;
     }
     if (!r->arch->reads_clip_qkv) return;
-    c->clip_qkv = (float)number(r, "attention.clamp_kqv", 0.0);
-    if (c->clip_qkv < 0.0f) fail_entry(r, MICA_E_FORMAT, "attention.clamp_kqv", "is below 0");
+    c->clip_qkv = (float)mica_meta_number(r, "attention.clamp_kqv", 0.0);
+    if (c->clip_qkv < 0.0f) mica_meta_fail(r, MICA_E_FORMAT, "attention.clamp_kqv", "is below 0");
 }
 
 static void read_scales(gguf_reader *r, model_config *c, config_facts *facts) {
     const arch *a = r->arch;
     bool wide = a->gguf_wide_layers && c->n_layers == a->gguf_wide_layers;
     facts->query_scalar = wide ? (double)(c->hidden_size / c->n_heads) : 0.0;
-    double attention = number(r, "attn_logit_softcapping", (double)a->attention_softcap);
-    double final = number(r, "final_logit_softcapping", (double)a->final_softcap);
+    double attention = mica_meta_number(r, "attn_logit_softcapping", (double)a->attention_softcap);
+    double final = mica_meta_number(r, "final_logit_softcapping", (double)a->final_softcap);
     if (!a->reads_softcaps && attention != 0.0)
-        fail_entry(r, MICA_E_UNSUPPORTED, "attn_logit_softcapping", "is not supported here");
+        mica_meta_fail(r, MICA_E_UNSUPPORTED, "attn_logit_softcapping", "is not supported here");
     if (!a->reads_softcaps && final != 0.0)
-        fail_entry(r, MICA_E_UNSUPPORTED, "final_logit_softcapping", "is not supported here");
+        mica_meta_fail(r, MICA_E_UNSUPPORTED, "final_logit_softcapping", "is not supported here");
     c->attention_softcap = (float)attention;
     c->final_softcap = (float) final;
     read_multipliers(r, c, facts);
@@ -185,9 +218,7 @@ static void read_scales(gguf_reader *r, model_config *c, config_facts *facts) {
 /* Which norms of q and k there are is what the tensors say (settle.c). */
 static void read_structure(gguf_reader *r, config_facts *facts) {
     const arch *a = r->arch;
-    char key[128];
-    snprintf(key, sizeof(key), "%s.%s", a->gguf, a->parallel_key ? a->parallel_key : "");
-    bool parallel = a->parallel_key && mica_gguf_bool(r->file, key, a->is_parallel);
+    bool parallel = a->parallel_key && mica_meta_flag(r, a->parallel_key, a->is_parallel);
     facts->block = parallel ? a->parallel_block : a->block;
     facts->qk_norm = a->qk_norm;
     facts->act = a->act;
@@ -226,27 +257,28 @@ static void read_rope_tables(gguf_reader *r, const model_config *c, rope_config 
     rope->short_factor = rope_tensor(r, "rope_factors_short.weight", &n_short);
     bool is_longrope = !strcmp(rope->type, "longrope");
     if (is_longrope && (!rope->long_factor || n_short != rope->n_factors))
-        fail_entry(r, MICA_E_FORMAT, "rope.scaling.type",
-                   "is longrope, but rope_factors_long and rope_factors_short do not fit");
+        mica_meta_fail(r, MICA_E_FORMAT, "rope.scaling.type",
+                       "is longrope, but rope_factors_long and rope_factors_short do not fit");
     if (is_longrope && rope->original_max_positions < 2)
-        fail_entry(r, MICA_E_FORMAT, "rope.scaling.original_context_length", "is missing");
+        mica_meta_fail(r, MICA_E_FORMAT, "rope.scaling.original_context_length", "is missing");
 }
 
 static void read_scaling(gguf_reader *r, rope_config *rope) {
     char key[128];
-    snprintf(key, sizeof(key), "%s.rope.scaling.type", r->arch->gguf);
+    snprintf(key, sizeof(key), "%s.rope.scaling.type", r->prefix);
     gguf_string type = mica_gguf_string(r->file, key);
     bool none = !type.data || (type.n == 4 && !memcmp(type.data, "none", 4));
     if (!none)
         snprintf(rope->type, sizeof(rope->type), "%.*s", (int)(type.n < 23 ? type.n : 23),
                  type.data);
-    rope->factor = number(r, "rope.scaling.factor", 1.0);
-    if (rope->factor <= 0.0) fail_entry(r, MICA_E_FORMAT, "rope.scaling.factor", "must be above 0");
+    rope->factor = mica_meta_number(r, "rope.scaling.factor", 1.0);
+    if (rope->factor <= 0.0)
+        mica_meta_fail(r, MICA_E_FORMAT, "rope.scaling.factor", "must be above 0");
     rope->original_max_positions =
-        size(r, "rope.scaling.original_context_length", 0, 0, CONFIG_MAX_COUNT);
-    rope->beta_fast = number(r, "rope.scaling.yarn_beta_fast", rope->beta_fast);
-    rope->beta_slow = number(r, "rope.scaling.yarn_beta_slow", rope->beta_slow);
-    double attn_factor = number(r, "rope.scaling.attn_factor", 1.0);
+        mica_meta_size(r, "rope.scaling.original_context_length", 0, 0, CONFIG_MAX_COUNT);
+    rope->beta_fast = mica_meta_number(r, "rope.scaling.yarn_beta_fast", rope->beta_fast);
+    rope->beta_slow = mica_meta_number(r, "rope.scaling.yarn_beta_slow", rope->beta_slow);
+    double attn_factor = mica_meta_number(r, "rope.scaling.attn_factor", 1.0);
     /* longrope: the input scale itself; yarn: multiplies the usual one */
     if (!strcmp(rope->type, "longrope")) rope->attention_factor = attn_factor;
     if (!strcmp(rope->type, "yarn") && attn_factor != 1.0)
@@ -255,19 +287,19 @@ static void read_scaling(gguf_reader *r, rope_config *rope) {
 }
 
 static double read_theta(gguf_reader *r, const char *key, double fallback) {
-    double theta = number(r, key, fallback);
-    if (!(theta > 1.0)) fail_entry(r, MICA_E_FORMAT, key, "must be above 1");
+    double theta = mica_meta_number(r, key, fallback);
+    if (!(theta > 1.0)) mica_meta_fail(r, MICA_E_FORMAT, key, "must be above 1");
     return theta;
 }
 
 static void read_dims(gguf_reader *r, const model_config *c, rope_config *rope) {
-    int64_t dims = size(r, "rope.dimension_count", c->head_dim, 1, CONFIG_MAX_WIDTH);
+    int64_t dims = mica_meta_size(r, "rope.dimension_count", c->head_dim, 1, CONFIG_MAX_WIDTH);
     if (dims > c->head_dim || dims % 2)
-        fail_entry(r, MICA_E_FORMAT, "rope.dimension_count",
-                   "must be even and at most the width of a head");
+        mica_meta_fail(r, MICA_E_FORMAT, "rope.dimension_count",
+                       "must be even and at most the width of a head");
     if (dims != c->head_dim && !(r->arch->partial_rotary > 0.0))
-        fail_entry(r, MICA_E_UNSUPPORTED, "rope.dimension_count",
-                   "differs from the width of a head: partial rotation is not supported here");
+        mica_meta_fail(r, MICA_E_UNSUPPORTED, "rope.dimension_count",
+                       "differs from the width of a head: partial rotation is not supported here");
     /* half a channel more, so that the product with head_dim is cut to `dims` again */
     rope->partial_rotary_factor = ((double)dims + 0.5) / (double)c->head_dim;
     if (dims == c->head_dim) rope->partial_rotary_factor = 1.0;
@@ -293,17 +325,18 @@ static void read_ropes(gguf_reader *r, model_config *c) {
 
 /* attention.sliding_window_pattern: a count, or a flag for each layer. NULL: use *pattern. */
 static const gguf_entry *read_pattern(gguf_reader *r, int64_t n_layers, int64_t *pattern) {
-    const gguf_entry *e = find(r, "attention.sliding_window_pattern");
+    const gguf_entry *e = mica_meta_find(r, "attention.sliding_window_pattern");
     *pattern = r->arch->window_pattern ? r->arch->window_pattern : 1;
     if (!e) return NULL;
     if (e->type != GGUF_VALUE_ARRAY) {
-        *pattern = size(r, "attention.sliding_window_pattern", *pattern, 1, CONFIG_MAX_COUNT);
+        *pattern =
+            mica_meta_size(r, "attention.sliding_window_pattern", *pattern, 1, CONFIG_MAX_COUNT);
         return NULL;
     }
     if (e->element == GGUF_VALUE_STRING || e->element == GGUF_VALUE_ARRAY ||
         e->n < (uint64_t)n_layers) {
-        fail_entry(r, MICA_E_FORMAT, "attention.sliding_window_pattern",
-                   "must have a flag for each layer");
+        mica_meta_fail(r, MICA_E_FORMAT, "attention.sliding_window_pattern",
+                       "must have a flag for each layer");
         return NULL;
     }
     return e;
@@ -314,7 +347,7 @@ static void read_windows(gguf_reader *r, model_config *c) {
     if (a->windows == WINDOW_RULE_MAX_LAYERS) return; /* converters store no window for these */
     /* gemma2 has a default; without a stated window gemma3's layers are all full */
     int64_t fallback = a->local_rope_theta > 0.0 ? 0 : a->sliding_window;
-    int64_t window = size(r, "attention.sliding_window", fallback, 0, CONFIG_MAX_COUNT);
+    int64_t window = mica_meta_size(r, "attention.sliding_window", fallback, 0, CONFIG_MAX_COUNT);
     int64_t pattern;
     const gguf_entry *flags = read_pattern(r, c->n_layers, &pattern);
     bool all = a->windows == WINDOW_RULE_MISTRAL || a->windows == WINDOW_RULE_ALL;
@@ -372,18 +405,22 @@ mica_status mica_config_read_gguf(gguf_file *file, const arch *a, mica_arena *ar
                                   model_config *out, config_facts *facts, mica_error *err) {
     gguf_reader r = {
         .file = file, .arch = a, .where = mica_gguf_name(file), .arena = arena, .err = err};
+    gguf_string name = mica_gguf_string(file, "general.architecture");
+    snprintf(r.prefix, sizeof(r.prefix), "%.*s", (int)(name.n < 47 ? name.n : 47), name.data);
     *out = (model_config){0};
     *facts = (config_facts){.arch = a, .where = r.where, .is_gguf = true};
-    snprintf(out->model_type, sizeof(out->model_type), "%s", a->gguf);
+    snprintf(out->model_type, sizeof(out->model_type), "%s", r.prefix);
     snprintf(out->arch, sizeof(out->arch), "%s", a->name);
     read_sizes(&r, out, facts);
     if (r.st) return r.st;
     read_scales(&r, out, facts);
     read_ropes(&r, out);
-    facts->has_rope_theta = find(&r, "rope.freq_base") != NULL;
+    facts->has_rope_theta = mica_meta_find(&r, "rope.freq_base") != NULL;
     read_windows(&r, out);
     read_no_rope(&r, out);
     read_structure(&r, facts);
+    mica_meta_read_mixers(&r, out);
+    out->gates_attention = a->gates_attention;
     read_end_tokens(&r, out);
     return r.st;
 }

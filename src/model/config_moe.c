@@ -77,6 +77,7 @@ static sparse_layers read_sparse_rule(config_reader *r, int64_t n_layers) {
     sparse_layers s = {.last = n_layers - 1, .step = 1};
     switch (r->arch->moe->sparse) {
     case SPARSE_ALL:
+    case SPARSE_LISTED:
         break;
     case SPARSE_STEP:
         s.step = layer_key(r, "decoder_sparse_step", 1, 1);
@@ -154,7 +155,8 @@ static void read_shared(config_reader *r, model_config *c) {
                                        "shared_intermediate_size", "num_shared_experts",
                                        "moe_num_shared_experts"};
     for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
-        if (!rule->shared_key || strcmp(rule->shared_key, keys[i]) != 0)
+        if ((!rule->shared_key || strcmp(rule->shared_key, keys[i]) != 0) &&
+            (!rule->shared_flag || strcmp(rule->shared_flag, keys[i]) != 0))
             refuse_other(r, keys[i], 0);
     if (rule->shared_is_plain) moe->shared_size = c->intermediate_size;
     if (!rule->shared_key) return;
@@ -198,6 +200,8 @@ void mica_config_read_moe(config_reader *r, model_config *c) {
         return;
     }
     if (rule->flag && !mica_config_flag(r, r->text, rule->flag, false)) return;
+    if (!rule->has_latent) refuse_other(r, "moe_latent_size", 0);
+    if (r->st) return;
     const char *count = first_set(r, count_keys, sizeof(count_keys) / sizeof(*count_keys));
     const char *used = first_set(r, used_keys, sizeof(used_keys) / sizeof(*used_keys));
     if (rule->may_lack && count &&
@@ -206,6 +210,7 @@ void mica_config_read_moe(config_reader *r, model_config *c) {
         read_sparse_layers(r, c);
         return;
     }
+    if (rule->sparse == SPARSE_LISTED && !count) return;
     if (!count || !used) {
         r->st = mica_fail(r->err, MICA_E_FORMAT, "%s: config.json has no \"%s\", which %s needs",
                           r->where, count ? used_keys[0] : count_keys[0], r->arch->name);
@@ -217,6 +222,9 @@ void mica_config_read_moe(config_reader *r, model_config *c) {
     if (!rule->width_is_plain)
         moe->intermediate_size = mica_config_integer(r, r->text, "moe_intermediate_size",
                                                      c->intermediate_size, 1, CONFIG_MAX_WIDTH);
+    if (rule->has_latent)
+        moe->latent_size =
+            mica_config_integer(r, r->text, "moe_latent_size", 0, 0, CONFIG_MAX_WIDTH);
     moe->factor = 1.0f;
     if (rule->has_factor)
         moe->factor = (float)mica_config_number(r, r->text, "routed_scaling_factor", 1.0);

@@ -25,7 +25,8 @@ static void read_conv(config_reader *r, model_config *c) {
     const json_value *types = mica_json_find_set(r->text, "layer_types");
     const json_value *list = mica_json_find_set(r->text, "full_attn_idxs");
     c->ssm.conv_width = mica_config_integer(r, r->text, "conv_L_cache", 3, 1, 64);
-    c->ssm.proj_bias = c->ssm.conv_bias = mica_config_flag(r, r->text, "conv_bias", false);
+    c->ssm.conv_bias = mica_config_flag(r, r->text, "conv_bias", false);
+    c->ssm.in_bias = c->ssm.out_bias = c->ssm.conv_bias;
     if (!types && list && list->kind != JSON_KIND_ARRAY && !r->st)
         r->st = mica_fail(r->err, MICA_E_FORMAT,
                           "%s: config.json: \"full_attn_idxs\" must be a list of layers", r->where);

@@ -35,11 +35,12 @@ static void read_limit(config_reader *r, ssm_config *s) {
 }
 
 static void want_silu(config_reader *r) {
-    const char *act = mica_config_string(r, r->text, "hidden_act", "silu");
+    const char *key = r->arch->mixers == MIXERS_NEMOTRON ? "mamba_hidden_act" : "hidden_act";
+    const char *act = mica_config_string(r, r->text, key, "silu");
     if (!r->st && strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0)
         r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
-                          "%s: config.json: \"hidden_act\": \"%.40s\" is not supported for %s",
-                          r->where, act, r->arch->name);
+                          "%s: config.json: \"%s\": \"%.40s\" is not supported for %s", r->where,
+                          key, act, r->arch->name);
 }
 
 static int64_t size_key(config_reader *r, const char *key, int64_t fallback) {
@@ -76,21 +77,50 @@ static void read_mamba2(config_reader *r, model_config *c) {
     s->n_groups = size_key(r, "n_groups", 8);
     s->state_size = size_key(r, "ssm_state_size", size_key(r, "state_size", 128));
     s->conv_width = mica_config_integer(r, r->text, "conv_kernel", 4, 1, 64);
-    s->proj_bias = mica_config_flag(r, r->text, "use_bias", false);
+    s->in_bias = s->out_bias = mica_config_flag(r, r->text, "use_bias", false);
     s->conv_bias = mica_config_flag(r, r->text, "use_conv_bias", true);
+}
+
+/* nemotron_h: its heads say how wide it is. A step is at least time_step_min. */
+static void read_nemotron(config_reader *r, model_config *c) {
+    ssm_config *s = &c->ssm;
+    s->n_heads = size_key(r, "mamba_num_heads", 128);
+    s->head_dim = size_key(r, "mamba_head_dim", 64);
+    s->inner = s->n_heads <= CONFIG_MAX_WIDTH / s->head_dim ? s->n_heads * s->head_dim : 0;
+    s->n_groups = size_key(r, "n_groups", 8);
+    s->state_size = size_key(r, "ssm_state_size", 128);
+    s->conv_width = mica_config_integer(r, r->text, "conv_kernel", 4, 1, 64);
+    s->in_bias = s->out_bias = mica_config_flag(r, r->text, "use_bias", false);
+    s->conv_bias = mica_config_flag(r, r->text, "use_conv_bias", true);
+    s->dt_least = (float)mica_config_number(r, r->text, "time_step_min", (double)s->dt_least);
+    if (!r->st && !(s->dt_least >= 0.0f && s->dt_least <= s->dt_most))
+        r->st = mica_fail(r->err, MICA_E_FORMAT,
+                          "%s: config.json: \"time_step_min\" must be from 0 to the end of "
+                          "\"time_step_limit\"",
+                          r->where);
 }
 
 /* Mamba2 with mamba_ before its keys. */
 static void read_prefixed(config_reader *r, model_config *c) {
     ssm_config *s = &c->ssm;
     s->inner = expanded(r, "mamba_expand", c->hidden_size);
+    if (r->arch->mixers == MIXERS_FALCON) s->inner = size_key(r, "mamba_d_ssm", s->inner);
     s->n_heads = size_key(r, "mamba_n_heads", 128);
     s->head_dim = auto_key(r, "mamba_d_head", s->inner / s->n_heads ? s->inner / s->n_heads : 1);
     s->n_groups = size_key(r, "mamba_n_groups", 1);
     s->state_size = size_key(r, "mamba_d_state", 256);
     s->conv_width = mica_config_integer(r, r->text, "mamba_d_conv", 4, 1, 64);
-    s->proj_bias = mica_config_flag(r, r->text, "mamba_proj_bias", false);
+    s->in_bias = s->out_bias = mica_config_flag(r, r->text, "mamba_proj_bias", false);
     s->conv_bias = mica_config_flag(r, r->text, "mamba_conv_bias", true);
+}
+
+static void read_falcon(config_reader *r, model_config *c) {
+    ssm_config *s = &c->ssm;
+    read_prefixed(r, c);
+    s->out_bias = mica_config_flag(r, r->text, "projectors_bias", false);
+    bool first = mica_config_flag(r, r->text, "mamba_norm_before_gate", true);
+    s->gate = first ? NORM_THEN_GATE : GATE_THEN_NORM;
+    if (!mica_config_flag(r, r->text, "mamba_rms_norm", false)) s->gate = GATE_ALONE;
 }
 
 /* falcon_mamba norms dt, B and C. */
@@ -101,7 +131,7 @@ static void read_mamba(config_reader *r, model_config *c) {
     s->state_size = size_key(r, "state_size", 16);
     s->conv_width = mica_config_integer(r, r->text, "conv_kernel", 4, 1, 64);
     s->dt_rank = auto_key(r, "time_step_rank", (c->hidden_size + 15) / 16);
-    s->proj_bias = mica_config_flag(r, r->text, "use_bias", false);
+    s->in_bias = s->out_bias = mica_config_flag(r, r->text, "use_bias", false);
     s->conv_bias = mica_config_flag(r, r->text, "use_conv_bias", true);
     bool norms = !strcmp(r->text_type, "falcon_mamba");
     norms = mica_config_flag(r, r->text, "use_bcdt_rms", norms);
@@ -114,7 +144,7 @@ static void read_jamba(config_reader *r, model_config *c) {
     s->state_size = size_key(r, "mamba_d_state", 16);
     s->conv_width = mica_config_integer(r, r->text, "mamba_d_conv", 4, 1, 64);
     s->dt_rank = auto_key(r, "mamba_dt_rank", (c->hidden_size + 15) / 16);
-    s->proj_bias = mica_config_flag(r, r->text, "mamba_proj_bias", false);
+    s->in_bias = s->out_bias = mica_config_flag(r, r->text, "mamba_proj_bias", false);
     s->conv_bias = mica_config_flag(r, r->text, "mamba_conv_bias", true);
 }
 
@@ -164,6 +194,77 @@ static void granite_layers(config_reader *r, model_config *c) {
     memset(c->rope_of_layer, MODEL_NO_ROPE, sizeof(c->rope_of_layer));
 }
 
+/* ---- nemotron_h: a sublayer a layer ---- */
+
+static const struct {
+    const char *word, *other; /* in lists */
+    char letter;              /* in hybrid_override_pattern */
+    mixer_kind mixer;
+    bool is_sparse;
+} sublayers[] = {
+    {"mamba", "linear_attention", 'M', MIXER_MAMBA2, false},
+    {"attention", "full_attention", '*', MIXER_ATTENTION, false},
+    {"mlp", "mlp", '-', MIXER_NONE, false},
+    {"moe", "moe", 'E', MIXER_NONE, true},
+};
+
+typedef struct sublayer_list {
+    const char *key;
+    const json_value *value; /* an array of words, or a string of letters; NULL: none is set */
+} sublayer_list;
+
+static sublayer_list find_sublayers(const config_reader *r) {
+    static const char *const keys[] = {"layers_block_type", "layer_types",
+                                       "hybrid_override_pattern"};
+    sublayer_list list = {keys[2], NULL};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys) && !list.value; i++)
+        list = (sublayer_list){keys[i], mica_json_find_set(r->text, keys[i])};
+    return list;
+}
+
+int64_t mica_config_n_layers(config_reader *r, int64_t fallback) {
+    if (r->arch->mixers != MIXERS_NEMOTRON) return fallback;
+    sublayer_list list = find_sublayers(r);
+    bool fits = list.value &&
+                (list.value->kind == JSON_KIND_ARRAY || list.value->kind == JSON_KIND_STRING) &&
+                list.value->n > 0 && list.value->n <= (size_t)CONFIG_MAX_COUNT;
+    if (fits) return (int64_t)list.value->n;
+    if (!r->st)
+        r->st = mica_fail(r->err, MICA_E_FORMAT,
+                          "%s: config.json: \"%s\" must say what each layer is, in words "
+                          "(\"layers_block_type\") or in letters (\"hybrid_override_pattern\")",
+                          r->where, list.key);
+    return fallback;
+}
+
+static void nemotron_layers(config_reader *r, model_config *c) {
+    sublayer_list list = find_sublayers(r);
+    size_t n_kinds = sizeof(sublayers) / sizeof(*sublayers);
+    for (int64_t i = 0; !r->st && i < c->n_layers; i++) {
+        bool letters = list.value->kind == JSON_KIND_STRING;
+        char letter[2] = {letters ? list.value->string[i] : '\0', '\0'};
+        const char *word = letters ? letter : mica_json_string(list.value->items[i], "?");
+        size_t k = 0;
+        while (k < n_kinds && (letters ? sublayers[k].letter != letter[0]
+                                       : strcmp(sublayers[k].word, word) != 0 &&
+                                             strcmp(sublayers[k].other, word) != 0))
+            k++;
+        if (k == n_kinds) {
+            r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
+                              "%s: config.json: %s[%lld] is \"%.40s\"; nemotron_h has mamba (M), "
+                              "attention (*), mlp (-) and moe (E)",
+                              r->where, list.key, (long long)i, word);
+            return;
+        }
+        c->mixer[i] = (uint8_t)sublayers[k].mixer;
+        c->moe.is_sparse[i] = sublayers[k].is_sparse;
+        if (sublayers[k].is_sparse && !c->moe.n_experts)
+            r->st = mica_fail(r->err, MICA_E_FORMAT,
+                              "%s: config.json has no \"n_routed_experts\", which layer %lld needs",
+                              r->where, (long long)i);
+    }
+}
+
 void mica_config_read_ssm(config_reader *r, model_config *c) {
     if (r->st) return;
     want_silu(r);
@@ -176,6 +277,14 @@ void mica_config_read_ssm(config_reader *r, model_config *c) {
     case MIXERS_GRANITE:
         read_prefixed(r, c);
         granite_layers(r, c);
+        break;
+    case MIXERS_FALCON:
+        read_falcon(r, c);
+        every_layer(c, MIXER_BOTH);
+        break;
+    case MIXERS_NEMOTRON:
+        read_nemotron(r, c);
+        nemotron_layers(r, c);
         break;
     case MIXERS_MAMBA:
         read_mamba(r, c);

@@ -36,6 +36,28 @@ typedef struct delta_parts {
     graph_id q, k, v, z, b, a;
 } delta_parts;
 
+/* Channels [first, first + n) of each head of x [R, heads, ..], side by side: [R, heads * n]. */
+static graph_id gather_part(model_builder *b, graph_id x, int64_t first, int64_t n,
+                            const char *name) {
+    graph_id part = mica_graph_copy(b->g, mica_graph_slice(b->g, x, first, n));
+    return mica_graph_flat(b->g, named(b, part, name));
+}
+
+/* in_proj_ba goes by key head: the b of its value heads, their a. */
+static void project_ba(model_builder *b, const delta_layer *l, graph_id x, delta_parts *p) {
+    const delta_config *d = &b->c->delta;
+    int64_t group = d->n_v_heads / d->n_k_heads;
+    if (!l->ba.weight) {
+        p->b = mica_builder_project(b, x, l->b, "in_proj_b");
+        p->a = mica_builder_project(b, x, l->a, "in_proj_a");
+        return;
+    }
+    graph_id ba =
+        mica_graph_heads(b->g, mica_builder_project(b, x, l->ba, "in_proj_ba"), d->n_k_heads);
+    p->b = gather_part(b, ba, 0, group, "b");
+    p->a = gather_part(b, ba, group, group, "a");
+}
+
 static delta_parts project_apart(model_builder *b, const delta_layer *l, graph_id x) {
     const delta_config *d = &b->c->delta;
     int64_t key = d->n_k_heads * d->k_dim, val = d->n_v_heads * d->v_dim;
@@ -46,38 +68,41 @@ static delta_parts project_apart(model_builder *b, const delta_layer *l, graph_i
     p.k = mica_graph_heads(b->g, mica_graph_slice(b->g, c, key, key), d->n_k_heads);
     p.v = mica_graph_heads(b->g, mica_graph_slice(b->g, c, 2 * key, val), d->n_v_heads);
     p.z = mica_builder_project(b, x, l->z, "in_proj_z");
-    p.b = mica_builder_project(b, x, l->b, "in_proj_b");
-    p.a = mica_builder_project(b, x, l->a, "in_proj_a");
+    project_ba(b, l, x, &p);
     return p;
 }
 
-/* Channels [first, first + n) of each head of x [R, heads, ..], side by side: [R, heads * n]. */
-static graph_id gather_part(model_builder *b, graph_id x, int64_t first, int64_t n,
-                            const char *name) {
-    graph_id part = mica_graph_copy(b->g, mica_graph_slice(b->g, x, first, n));
-    return mica_graph_flat(b->g, named(b, part, name));
-}
-
-/* Rows of in_proj_qkvz and in_proj_ba go by key head: its q, k, and the v and z of its value heads;
- * their b and a. */
+/* Rows of in_proj_qkvz go by key head: its q, k, and the v and z of its value heads. */
 static delta_parts project_fused(model_builder *b, const delta_layer *l, graph_id x) {
     const delta_config *d = &b->c->delta;
     int64_t group = d->n_v_heads / d->n_k_heads, wide = group * d->v_dim;
     int64_t key = d->n_k_heads * d->k_dim, val = d->n_v_heads * d->v_dim;
     graph_id qkvz =
         mica_graph_heads(b->g, mica_builder_project(b, x, l->qkvz, "in_proj_qkvz"), d->n_k_heads);
-    graph_id ba =
-        mica_graph_heads(b->g, mica_builder_project(b, x, l->ba, "in_proj_ba"), d->n_k_heads);
     graph_id q = convolve(b, l, gather_part(b, qkvz, 0, d->k_dim, "q"), 0, key, "conv_q");
     graph_id k = convolve(b, l, gather_part(b, qkvz, d->k_dim, d->k_dim, "k"), key, key, "conv_k");
     graph_id v =
         convolve(b, l, gather_part(b, qkvz, 2 * d->k_dim, wide, "v"), 2 * key, val, "conv_v");
-    return (delta_parts){.q = mica_graph_heads(b->g, q, d->n_k_heads),
-                         .k = mica_graph_heads(b->g, k, d->n_k_heads),
-                         .v = mica_graph_heads(b->g, v, d->n_v_heads),
-                         .z = gather_part(b, qkvz, 2 * d->k_dim + wide, wide, "z"),
-                         .b = gather_part(b, ba, 0, group, "b"),
-                         .a = gather_part(b, ba, group, group, "a")};
+    delta_parts p = {.q = mica_graph_heads(b->g, q, d->n_k_heads),
+                     .k = mica_graph_heads(b->g, k, d->n_k_heads),
+                     .v = mica_graph_heads(b->g, v, d->n_v_heads),
+                     .z = gather_part(b, qkvz, 2 * d->k_dim + wide, wide, "z")};
+    project_ba(b, l, x, &p);
+    return p;
+}
+
+/* Heads [R, Hk, d] as often as there are value heads, in turn: [R, Hv, d]. */
+static graph_id tile(model_builder *b, graph_id x, const char *name) {
+    const delta_config *d = &b->c->delta;
+    int64_t n = d->n_k_heads * d->k_dim, n_times = d->n_v_heads / d->n_k_heads;
+    graph_id flat = mica_graph_flat(b->g, x), all = GRAPH_NONE;
+    for (int64_t i = 0; i < n_times; i++) {
+        graph_id one = mica_graph_pad(b->g, flat, i * n, (n_times - 1 - i) * n);
+        one = named(b, one, "head_pad");
+        all = i ? mica_graph_add(b->g, all, one) : one;
+        all = named(b, all, name);
+    }
+    return mica_graph_heads(b->g, all, d->n_v_heads);
 }
 
 /* Unit length (with 1e-6 in the sum of squares), times `factor`. */
@@ -112,7 +137,13 @@ graph_id mica_builder_delta(model_builder *b, const delta_layer *l, graph_id x) 
     graph_id beta = named(b, mica_graph_sigmoid(b->g, p.b), "beta");
     graph_id decay = mica_graph_delta_decay(b->g, p.a, mica_graph_vector(b->g, l->dt_bias),
                                             mica_graph_vector(b->g, l->a_log));
-    int64_t n = mica_graph_delta_state(d->n_k_heads, d->n_v_heads, d->k_dim, d->v_dim, 0);
+    int64_t n_k_heads = d->n_k_heads;
+    if (d->is_tiled && d->n_v_heads > n_k_heads) {
+        q = tile(b, q, "q_tiled");
+        k = tile(b, k, "k_tiled");
+        n_k_heads = d->n_v_heads;
+    }
+    int64_t n = mica_graph_delta_state(n_k_heads, d->n_v_heads, d->k_dim, d->v_dim, 0);
     state_inputs in = mica_builder_state(b, n);
     graph_id y = mica_graph_gated_delta(b->g, q, k, p.v, named(b, decay, "decay"), beta, &in, 0);
     y = gated_norm(b, l, named(b, y, "gated_delta"), p.z);

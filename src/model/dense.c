@@ -27,6 +27,11 @@ graph_id mica_builder_norm(model_builder *b, graph_id x, norm_weight w, const ch
     return named(b, mica_graph_layer_norm(b->g, x, weight, bias, eps), name);
 }
 
+graph_id mica_builder_times(model_builder *b, graph_id x, float factor, const char *name) {
+    if (factor == 0.0f) return x;
+    return named(b, mica_graph_scale(b->g, x, factor), name);
+}
+
 graph_id mica_builder_project(model_builder *b, graph_id x, linear l, const char *name) {
     graph_id y = named(b, mica_graph_matmul(b->g, x, mica_graph_weight(b->g, l.weight)), name);
     if (!l.bias) return y;
@@ -50,7 +55,7 @@ static mica_status add_groups(model_builder *b, int64_t n_blocks) {
     model_graph *out = b->out;
     for (int64_t i = 0; i < b->c->n_layers; i++) {
         int32_t window = b->c->window[i];
-        if (b->c->mixer[i] != MIXER_ATTENTION || group_of(b, window) >= 0) continue;
+        if (!mica_config_attends(b->c, i) || group_of(b, window) >= 0) continue;
         int n = out->n_groups;
         if (n == MODEL_MAX_GROUPS)
             return mica_fail(&b->g->error, MICA_E_UNSUPPORTED,
@@ -69,8 +74,10 @@ static mica_status add_groups(model_builder *b, int64_t n_blocks) {
 static void add_states(model_builder *b) {
     graph_dim seqs = mica_dim_sym(1, GRAPH_SEQS), bounds = {1, GRAPH_SEQS, 1};
     bool any = false;
-    for (int64_t i = 0; i < b->c->n_layers; i++)
-        any = any || b->c->mixer[i] != MIXER_ATTENTION;
+    for (int64_t i = 0; i < b->c->n_layers; i++) {
+        mixer_kind kind = b->c->mixer[i];
+        any = any || (kind != MIXER_ATTENTION && kind != MIXER_NONE);
+    }
     b->states_in = b->states_out = b->seq_rows = GRAPH_NONE;
     if (!any) return;
     b->states_in = input(b, "states_in", MICA_U64, 1, &seqs, &b->out->states_in);
@@ -149,13 +156,17 @@ static void cut_groups(model_builder *b, graph_id qkv, graph_id out[3]) {
 }
 
 static void project_qkv(model_builder *b, const dense_layer *l, graph_id x, graph_id out[3]) {
+    const branch_scales *s = &b->c->scales;
     if (l->qkv.weight) {
         cut_groups(b, mica_builder_project(b, x, l->qkv, "qkv_proj"), out);
         return;
     }
+    graph_id scaled = mica_builder_times(b, x, s->attention_in, "attention_in");
+    if (!s->is_folded) x = scaled;
     out[0] = mica_builder_project(b, x, l->q, "q_proj");
     out[1] = mica_builder_project(b, x, l->k, "k_proj");
-    out[2] = mica_builder_project(b, x, l->v, "v_proj");
+    out[1] = mica_builder_times(b, out[1], s->key, "key_scale");
+    out[2] = mica_builder_project(b, scaled, l->v, "v_proj");
 }
 
 /* A projection that holds a gate beside each query head: the queries, and the gates side by side.
@@ -232,10 +243,13 @@ graph_id mica_builder_activation(model_builder *b, graph_id x) {
 }
 
 graph_id mica_builder_gated(model_builder *b, graph_id x, linear gate, linear up, linear down) {
-    graph_id y = mica_builder_activation(b, mica_builder_project(b, x, gate, "gate_proj"));
+    const branch_scales *s = &b->c->scales;
+    graph_id y = mica_builder_project(b, x, gate, "gate_proj");
+    y = mica_builder_activation(b, mica_builder_times(b, y, s->gate, "gate_scale"));
     graph_id product =
         mica_graph_mul(b->g, named(b, y, "act"), mica_builder_project(b, x, up, "up_proj"));
-    return mica_builder_project(b, named(b, product, "gated"), down, "down_proj");
+    y = mica_builder_project(b, named(b, product, "gated"), down, "down_proj");
+    return mica_builder_times(b, y, s->down, "down_scale");
 }
 
 static graph_id mlp(model_builder *b, const dense_layer *l, graph_id x) {
@@ -250,8 +264,7 @@ static graph_id mlp(model_builder *b, const dense_layer *l, graph_id x) {
 
 /* x plus the residual multiplier times y. */
 static graph_id residual(model_builder *b, graph_id x, graph_id y, const char *name) {
-    if (b->c->residual_multiplier != 0.0f)
-        y = named(b, mica_graph_scale(b->g, y, b->c->residual_multiplier), "residual_scale");
+    y = mica_builder_times(b, y, b->c->residual_multiplier, "residual_scale");
     graph_id sum = mica_graph_add(b->g, x, y);
     /* the sum is formed in f32 and rounded once: beyond the range of f16 it is infinite here */
     if (b->a->clips_f16 && sum != GRAPH_NONE && b->g->nodes[sum].type.dtype == MICA_F16)
@@ -259,11 +272,24 @@ static graph_id residual(model_builder *b, graph_id x, graph_id y, const char *n
     return named(b, sum, name);
 }
 
+/* Attention beside a state-space layer, each of the same input. */
+static graph_id both(model_builder *b, int32_t layer, graph_id x) {
+    const branch_scales *s = &b->c->scales;
+    graph_id scan = mica_builder_ssm(b, MIXER_MAMBA2, b->m->weights.layers[layer].ssm, x);
+    scan = mica_builder_times(b, scan, s->ssm_out, "ssm_out");
+    graph_id heads =
+        mica_builder_times(b, attention(b, layer, x), s->attention_out, "attention_out");
+    return named(b, mica_graph_add(b->g, scan, heads), "ssm_plus_attn");
+}
+
 /* What stands in attention's place, or attention. */
 static graph_id mixer(model_builder *b, int32_t layer, graph_id x) {
     const dense_layer *l = &b->m->weights.layers[layer];
+    mixer_kind kind = b->c->mixer[layer];
+    if (kind == MIXER_BOTH) return both(b, layer, x);
+    if (kind == MIXER_NONE) return mlp(b, l, x);
     if (l->delta) return mica_builder_delta(b, l->delta, x);
-    if (l->ssm) return mica_builder_ssm(b, b->c->mixer[layer], l->ssm, x);
+    if (l->ssm) return mica_builder_ssm(b, kind, l->ssm, x);
     return attention(b, layer, x);
 }
 
@@ -292,8 +318,7 @@ static graph_id block(model_builder *b, int32_t layer, graph_id x) {
 static graph_id embed_rows(model_builder *b, graph_id tokens, graph_id table) {
     const dense_weights *w = &b->m->weights;
     graph_id h = named(b, mica_graph_embed(b->g, tokens, table), "embed_tokens");
-    if (b->c->embed_multiplier != 0.0f)
-        h = named(b, mica_graph_scale(b->g, h, b->c->embed_multiplier), "embed_scale");
+    h = mica_builder_times(b, h, b->c->embed_multiplier, "embed_scale");
     if (!w->positions) return h;
     graph_id learned = mica_graph_embed(b->g, b->positions, mica_graph_weight(b->g, w->positions));
     return mica_graph_add(b->g, h, named(b, learned, "embed_positions"));
@@ -305,15 +330,13 @@ static graph_id head(model_builder *b, graph_id h, graph_id embed) {
     const model_config *c = b->c;
     h = named(b, mica_graph_gather_rows(b->g, h, b->logits_rows), "logits_rows");
     h = mica_builder_norm(b, h, w->final_norm, "norm");
-    if (c->head_multiplier != 0.0f)
-        h = named(b, mica_graph_scale(b->g, h, c->head_multiplier), "head_scale");
+    h = mica_builder_times(b, h, c->head_multiplier, "head_scale");
     /* a tied head is the embedding's own node */
     if (w->head.weight == w->embed)
         h = named(b, mica_graph_matmul(b->g, h, embed), "lm_head");
     else
         h = mica_builder_project(b, h, w->head, "lm_head");
-    if (c->logit_multiplier != 0.0f)
-        h = named(b, mica_graph_scale(b->g, h, c->logit_multiplier), "logits_scale");
+    h = mica_builder_times(b, h, c->logit_multiplier, "logits_scale");
     if (c->final_softcap != 0.0f)
         h = named(b, mica_graph_softcap(b->g, h, c->final_softcap), "final_softcap");
     return h;

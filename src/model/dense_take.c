@@ -281,13 +281,14 @@ static void take_layer(model_taker *t, int64_t index, dense_layer *l) {
     }
     take_norms(t, l, c->hidden_size);
     mixer_kind mixer = c->mixer[index];
+    bool attends = mica_config_attends(c, index), is_single = t->m->facts.block == BLOCK_SINGLE;
     if (mixer == MIXER_DELTA)
         l->delta = mica_taker_delta(t);
-    else if (mixer != MIXER_ATTENTION)
+    else if (mixer != MIXER_ATTENTION && mixer != MIXER_NONE)
         l->ssm = mica_taker_ssm(t, mixer);
-    bool is_turned_all = mixer == MIXER_ATTENTION && is_turned(t, n_q + 2 * n_kv);
-    if (!is_turned_all && t->m->facts.block != BLOCK_SINGLE) take_wide(t, index, l);
-    if (mixer != MIXER_ATTENTION) return;
+    bool is_turned_all = attends && is_turned(t, n_q + 2 * n_kv);
+    if (!is_turned_all && (!is_single || mixer == MIXER_NONE)) take_wide(t, index, l);
+    if (!attends) return;
     if (is_turned_all)
         take_conv1d(t, l, n_q, n_kv);
     else if (t->m->facts.arch->has_mla)
@@ -324,6 +325,8 @@ mica_status mica_dense_take(model *m, mica_error *err) {
     for (int64_t i = 0; i < c->moe.n_draft_layers; i++) {
         char prefix[64];
         snprintf(prefix, sizeof(prefix), "model.layers.%lld.", (long long)(c->n_layers + i));
+        mica_weights_drop(m->store, prefix);
+        snprintf(prefix, sizeof(prefix), "blk.%lld.", (long long)(c->n_layers + i));
         mica_weights_drop(m->store, prefix);
     }
     t.scope[0] = '\0';

@@ -225,3 +225,47 @@ static const weight_name jamba[] = {
     {NULL, NULL},
 };
 const weight_naming mica_names_jamba = {.names = jamba};
+
+static const weight_name falcon_h1[] = {
+    {"layers.N.mamba.in_proj", "layers.N.mixer.in_proj"},
+    {"layers.N.mamba.conv1d", "layers.N.mixer.conv1d"},
+    {"layers.N.mamba.out_proj", "layers.N.mixer.out_proj"},
+    {"layers.N.mamba.A_log", "layers.N.mixer.A_log"},
+    {"layers.N.mamba.D", "layers.N.mixer.D"},
+    {"layers.N.mamba.dt_bias", "layers.N.mixer.dt_bias"},
+    {"layers.N.mamba.norm", "layers.N.mixer.norm"},
+    {"layers.N.pre_ff_layernorm", "layers.N.post_attention_layernorm"},
+    {"layers.N.feed_forward.gate_proj", "layers.N.mlp.gate_proj"},
+    {"layers.N.feed_forward.up_proj", "layers.N.mlp.up_proj"},
+    {"layers.N.feed_forward.down_proj", "layers.N.mlp.down_proj"},
+    {"final_layernorm", "norm"},
+    {NULL, NULL},
+};
+const weight_naming mica_names_falcon_h1 = {.names = falcon_h1};
+
+/* What a layer is, its tensors' last words tell. */
+static const weight_name nemotron_h[] = {
+    {"layers.N.norm", "layers.N.input_layernorm"},
+    {"layers.N.mixer.q_proj", "layers.N.self_attn.q_proj"},
+    {"layers.N.mixer.k_proj", "layers.N.self_attn.k_proj"},
+    {"layers.N.mixer.v_proj", "layers.N.self_attn.v_proj"},
+    {"layers.N.mixer.o_proj", "layers.N.self_attn.o_proj"},
+    {"layers.N.mixer.up_proj", "layers.N.mlp.up_proj"},
+    {"layers.N.mixer.down_proj", "layers.N.mlp.down_proj"},
+    {"layers.N.mixer.gate", "layers.N.mlp.gate"},
+    {"layers.N.mixer.experts.N.up_proj", "layers.N.mlp.experts.N.up_proj"},
+    {"layers.N.mixer.experts.N.down_proj", "layers.N.mlp.experts.N.down_proj"},
+    {"layers.N.mixer.experts.up_proj", "layers.N.mlp.experts.up_proj"},
+    {"layers.N.mixer.experts.down_proj", "layers.N.mlp.experts.down_proj"},
+    {"layers.N.mixer.switch_mlp.fc1", "layers.N.mlp.switch_mlp.up_proj"},
+    {"layers.N.mixer.switch_mlp.fc2", "layers.N.mlp.switch_mlp.down_proj"},
+    {"layers.N.mixer.shared_experts.up_proj", "layers.N.mlp.shared_expert.up_proj"},
+    {"layers.N.mixer.shared_experts.down_proj", "layers.N.mlp.shared_expert.down_proj"},
+    {"layers.N.mixer.fc1_latent_proj", "layers.N.mlp.fc1_latent_proj"},
+    {"layers.N.mixer.fc2_latent_proj", "layers.N.mlp.fc2_latent_proj"},
+    {"norm_f", "norm"},
+    {NULL, NULL},
+};
+const weight_naming mica_names_nemotron_h = {.embed = "embeddings", .names = nemotron_h};
+const arch_keys mica_keys_nemotron_h = {.rms_norm_eps = "layer_norm_epsilon",
+                                        .act = "mlp_hidden_act"};

@@ -17,6 +17,7 @@ static const moe_rule qwen3_next = {
     .scores = ROUTER_SOFTMAX_ALL,
     .normalize = NORMALIZE_KEY,
     .normalize_default = true,
+    .gguf_normalizes = true,
     .shared_key = "shared_expert_intermediate_size",
     .shared_is_gated = true,
 };
@@ -27,6 +28,7 @@ static const moe_rule lfm2_moe = {
     .selection_bias = BIAS_BY_KEY,
     .normalize = NORMALIZE_KEY,
     .normalize_default = true,
+    .gguf_normalizes = true,
     .extra = 1e-6,
     .has_factor = true,
 };
@@ -51,9 +53,50 @@ static const arch_defaults jamba = {.rms_norm_eps = 1e-6};
 static const arch_defaults mamba = {.intermediate_size = 1, .n_heads = 1, .rms_norm_eps = 1e-5};
 static const arch_defaults lfm2 = {.rms_norm_eps = 1e-5};
 
+static const moe_rule nemotron_h_moe = {
+    .sparse = SPARSE_LISTED,
+    .scores = ROUTER_SIGMOID,
+    .selection_bias = BIAS_REQUIRED,
+    .wide_router = true,
+    .normalize = NORMALIZE_KEY,
+    .normalize_default = true,
+    .has_groups = true,
+    .group_best = 2,
+    .has_factor = true,
+    .shared_key = "moe_shared_expert_intermediate_size",
+    .shared_flag = "n_shared_experts",
+    .is_plain = true,
+    .has_latent = true,
+};
+
+static const arch_defaults falcon_h1 = {.rms_norm_eps = 1e-5};
+/* the layers' list says how many there are */
+static const arch_defaults nemotron_h = {
+    .n_layers = 1, .intermediate_size = 21504, .head_dim = 128, .rms_norm_eps = 1e-5};
+
 static const arch rows[] = {
     {
+        .name = "falcon_h1",
+        .gguf = "falcon-h1",
+        .tier = TIER_GENERIC,
+        .block = BLOCK_PRE,
+        .norm = NORM_RMS,
+        .act = ACT_SILU,
+        .qkv_bias = BIAS_RULE_ATTENTION_KEY,
+        .o_bias = BIAS_RULE_ATTENTION_KEY,
+        .mlp_bias = BIAS_RULE_MLP_KEY,
+        .tie = TIE_RULE_FALSE,
+        .scales = SCALES_FALCON,
+        .reads = {"embedding_multiplier"},
+        .rope_theta = 10000.0,
+        .max_positions = 8192,
+        .mixers = MIXERS_FALCON,
+        .names = &mica_names_falcon_h1,
+        .defaults = &falcon_h1,
+    },
+    {
         .name = "granitemoehybrid",
+        .gguf = "granitehybrid",
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
@@ -67,12 +110,14 @@ static const arch rows[] = {
         .rope_theta = 10000.0,
         .max_positions = 2048,
         .mixers = MIXERS_GRANITE,
+        .gguf_traditional = true,
         .moe = &granitemoehybrid,
         .names = &mica_names_granite_hybrid,
         .defaults = &jamba,
     },
     {
         .name = "jamba",
+        .gguf = "jamba",
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
@@ -87,6 +132,7 @@ static const arch rows[] = {
     },
     {
         .name = "lfm2",
+        .gguf = "lfm2",
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
@@ -103,6 +149,7 @@ static const arch rows[] = {
     },
     {
         .name = "lfm2_moe",
+        .gguf = "lfm2moe",
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
@@ -119,6 +166,7 @@ static const arch rows[] = {
     },
     {
         .name = "mamba",
+        .gguf = "mamba",
         .tier = TIER_GENERIC,
         .block = BLOCK_SINGLE,
         .norm = NORM_RMS,
@@ -133,6 +181,7 @@ static const arch rows[] = {
     },
     {
         .name = "mamba2",
+        .gguf = "mamba2",
         .tier = TIER_GENERIC,
         .block = BLOCK_SINGLE,
         .norm = NORM_RMS,
@@ -146,7 +195,29 @@ static const arch rows[] = {
         .defaults = &mamba,
     },
     {
+        .name = "nemotron_h",
+        .gguf = "nemotron_h",
+        .gguf_moe = "nemotron_h_moe",
+        .tier = TIER_GENERIC,
+        .block = BLOCK_SINGLE,
+        .norm = NORM_RMS,
+        .is_plain_mlp = true,
+        .act = ACT_RELU2,
+        .qkv_bias = BIAS_RULE_ATTENTION_KEY,
+        .o_bias = BIAS_RULE_ATTENTION_KEY,
+        .mlp_bias = BIAS_RULE_MLP_KEY,
+        .tie = TIE_RULE_NEVER,
+        .no_rope = NO_ROPE_BARE,
+        .max_positions = 4096,
+        .mixers = MIXERS_NEMOTRON,
+        .moe = &nemotron_h_moe,
+        .keys = &mica_keys_nemotron_h,
+        .names = &mica_names_nemotron_h,
+        .defaults = &nemotron_h,
+    },
+    {
         .name = "qwen3_5_moe_text",
+        .gguf = "qwen35moe",
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS_RAW_PLUS_1,
@@ -161,11 +232,13 @@ static const arch rows[] = {
         .windows = WINDOW_RULE_MISTRAL,
         .max_positions = 32768,
         .mixers = MIXERS_DELTA,
+        .gguf_tiled = true,
         .gates_attention = true,
         .moe = &qwen3_5_moe,
     },
     {
         .name = "qwen3_5_text",
+        .gguf = "qwen35",
         .tier = TIER_DEDICATED,
         .block = BLOCK_PRE,
         .norm = NORM_RMS_RAW_PLUS_1,
@@ -180,10 +253,12 @@ static const arch rows[] = {
         .windows = WINDOW_RULE_MISTRAL,
         .max_positions = 32768,
         .mixers = MIXERS_DELTA,
+        .gguf_tiled = true,
         .gates_attention = true,
     },
     {
         .name = "qwen3_next",
+        .gguf = "qwen3next",
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS_RAW_PLUS_1,

@@ -196,7 +196,8 @@ mica_status mica_dispatch_gguf(const arch **out, const gguf_file *file, const ch
     for (size_t i = 0; row_at(i); i++) {
         const arch *a = row_at(i);
         char key[128];
-        if (!a->gguf || strcmp(a->gguf, name) != 0) continue;
+        bool is_moe = a->gguf_moe && !strcmp(a->gguf_moe, name);
+        if (!a->gguf || (strcmp(a->gguf, name) != 0 && !is_moe)) continue;
         snprintf(key, sizeof(key), "%s.%s", name, a->gguf_needs ? a->gguf_needs : "");
         if (a->gguf_needs ? mica_gguf_find(file, key) != NULL : !found) found = a;
     }

@@ -27,6 +27,7 @@ typedef struct moe_layer {
     const weight_vector *gate_bias, *up_bias, *down_bias; /* [n_experts, n_out]; NULL: none */
     linear shared_gate, shared_up, shared_down;           /* no weight: none */
     linear shared_router;
+    linear latent_in, latent_out; /* around the experts; no weight: none */
     /* Gemma 4: the router's input is normed, scaled by router_scale and by hidden_size^-1/2; an
      * expert's weight is multiplied by its own scale [n_experts, 1]. */
     const weight_vector *router_scale;
@@ -74,7 +75,8 @@ typedef struct ssm_layer {
     linear in, out;
     const weight_vector *conv, *conv_bias; /* [channels, conv_width]; no bias: NULL */
     const weight_vector *a_log, *d;
-    const weight_vector *dt_bias, *norm; /* mamba2 */
+    const weight_vector *dt_bias, *norm; /* mamba2; no norm: NULL */
+    norm_weight in_scales;               /* of what `in` gives; empty: none */
     linear x, dt;                        /* mamba */
     norm_weight dt_norm, b_norm, c_norm; /* mamba; empty: no weight */
 } ssm_layer;

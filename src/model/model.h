@@ -37,6 +37,7 @@ typedef struct moe_config {
     int64_t n_experts; /* 0: the model has none */
     int64_t n_experts_used;
     int64_t intermediate_size, shared_size; /* of one expert; of what every token takes, or 0 */
+    int64_t latent_size;                    /* of the experts' input and output; 0: hidden_size */
     int64_t n_groups, n_groups_used;        /* 0: the choice is among all */
     bool normalize, drops_selection_bias;
     float factor; /* of the routed sum */
@@ -51,25 +52,44 @@ typedef struct moe_config {
 typedef struct delta_config {
     int64_t n_k_heads, n_v_heads, k_dim, v_dim;
     int64_t conv_width;
+    bool is_tiled; /* value head h reads key head h % n_k_heads, not h / (n_v_heads / n_k_heads) */
 } delta_config;
+
+/* What mamba2 does with its scan's y and the gate z. */
+typedef enum gate_order {
+    GATE_THEN_NORM, /* norm(y * silu(z)) */
+    NORM_THEN_GATE, /* norm(y) * silu(z) */
+    GATE_ALONE      /* y * silu(z) */
+} gate_order;
 
 /* State-space layers (docs/models.md 15); mamba has heads of one channel and dt_rank. */
 typedef struct ssm_config {
     int64_t inner, n_heads, head_dim, n_groups, state_size;
+    gate_order gate;
     int64_t conv_width; /* of short convolutions too */
     int64_t dt_rank;
     float dt_least, dt_most;
-    float norm_eps;            /* of mamba's norms of dt, B and C without weights; 0: none */
-    bool proj_bias, conv_bias; /* of in_proj and out_proj, of the convolution */
+    float norm_eps; /* of mamba's norms of dt, B and C without weights; 0: none */
+    bool in_bias, out_bias, conv_bias; /* of in_proj, out_proj, the convolution */
 } ssm_config;
 
 typedef enum mixer_kind {
     MIXER_ATTENTION,
     MIXER_DELTA,
-    MIXER_CONV,  /* a gated short convolution */
-    MIXER_MAMBA, /* selective scan by channels */
-    MIXER_MAMBA2 /* selective scan by heads */
+    MIXER_CONV,   /* a gated short convolution */
+    MIXER_MAMBA,  /* selective scan by channels */
+    MIXER_MAMBA2, /* selective scan by heads */
+    MIXER_BOTH,   /* attention and mamba2 side by side */
+    MIXER_NONE    /* the layer is an MLP or experts */
 } mixer_kind;
+
+/* Multipliers inside the layers of falcon_h1; 0: none. */
+typedef struct branch_scales {
+    float attention_in, attention_out, key;
+    float ssm_in, ssm_out, gate, down;
+    float ssm[5];   /* of z, x, B, C and dt in what in_proj gives; all of them, or none */
+    bool is_folded; /* the weights hold them, but for key, and attention_in of v */
+} branch_scales;
 
 /* Latent attention (docs/models.md 14). */
 typedef struct mla_config {
@@ -121,6 +141,7 @@ typedef struct model_config {
     uint8_t mixer[MODEL_MAX_LAYERS]; /* mixer_kind */
     delta_config delta;
     ssm_config ssm;
+    branch_scales scales;
     bool gates_attention; /* q_proj holds a gate beside each query head */
     mla_config mla;
     gemma_config gemma;
@@ -129,6 +150,11 @@ typedef struct model_config {
     int32_t bos_id;   /* -1: unknown */
     mica_dtype dtype; /* of the activations: the embedding's own (f32 for GGUF) */
 } model_config;
+
+/* Whether a layer has keys and values. */
+static inline bool mica_config_attends(const model_config *c, int64_t layer) {
+    return c->mixer[layer] == MIXER_ATTENTION || c->mixer[layer] == MIXER_BOTH;
+}
 
 typedef struct model model;
 

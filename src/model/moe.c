@@ -76,10 +76,12 @@ static graph_id add_bias(model_builder *b, graph_id y, const weight_vector *bias
     return named(b, mica_graph_expert_bias(b->g, y, v, idx), name);
 }
 
-/* act(x Wg) * (x Wu) for each pair. */
+/* act(x Wg) * (x Wu) for each pair; act(x Wu) without a gate. */
 static graph_id gated(model_builder *b, const moe_layer *l, graph_id x, graph_id idx,
                       graph_id groups) {
     graph_id gate, up;
+    if (b->a->moe->is_plain)
+        return mica_builder_activation(b, expert_matmul(b, x, l->up, groups, "experts.up_proj"));
     if (l->gate_up) {
         graph_id both = expert_matmul(b, x, l->gate_up, groups, "experts.gate_up_proj");
         gate = mica_graph_every(b->g, both, 0, 2);
@@ -122,6 +124,11 @@ graph_id mica_builder_routed(model_builder *b, const moe_layer *l, graph_id x, g
 }
 
 static graph_id shared(model_builder *b, const moe_layer *l, graph_id x) {
+    if (b->a->moe->is_plain) {
+        graph_id up = mica_builder_project(b, x, l->shared_up, "up_proj");
+        up = named(b, mica_builder_activation(b, up), "act");
+        return mica_builder_project(b, up, l->shared_down, "down_proj");
+    }
     graph_id y = mica_builder_gated(b, x, l->shared_gate, l->shared_up, l->shared_down);
     if (!l->shared_router.weight) return y;
     graph_id gate = mica_builder_project(b, x, l->shared_router, "shared_router");
@@ -132,7 +139,10 @@ static graph_id shared(model_builder *b, const moe_layer *l, graph_id x) {
 
 graph_id mica_builder_moe(model_builder *b, const moe_layer *l, graph_id x) {
     if (!l->router.weight) return shared(b, l, x);
-    graph_id y = mica_builder_routed(b, l, x, x);
-    if (!l->shared_gate.weight) return y;
+    graph_id inner = x;
+    if (l->latent_in.weight) inner = mica_builder_project(b, x, l->latent_in, "latent_in");
+    graph_id y = mica_builder_routed(b, l, inner, x);
+    if (l->latent_out.weight) y = mica_builder_project(b, y, l->latent_out, "latent_out");
+    if (!l->shared_up.weight) return y;
     return named(b, mica_graph_add(b->g, y, shared(b, l, x)), "experts_and_shared");
 }

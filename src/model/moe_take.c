@@ -97,7 +97,8 @@ static const weight_matrix *take_experts(model_taker *t, expert_part part, exper
         block_path(t, path, sizeof(path), rest);
         if (has(t, path, ".weight")) return matrix(t, path, &s);
         if (t->m->facts.arch->moe->is_turned) continue;
-        if (part == PART_DOWN && has(t, path, "")) return matrix(t, path, &s);
+        bool alone = part == PART_DOWN || t->m->facts.arch->moe->is_plain;
+        if (alone && has(t, path, "")) return matrix(t, path, &s);
     }
     block_path(t, first, sizeof(first), "experts.gate_up_proj");
     if (t->m->facts.arch->moe->is_turned && has(t, first, "")) return take_turned(t, part, &s);
@@ -126,7 +127,9 @@ static void take_shared(model_taker *t, moe_layer *l) {
             t->st = mica_weights_matrix_rows(t->m->store, path, name, 2 * wide, wide, wide, hidden,
                                              &l->shared_up.weight, t->err);
     } else {
-        l->shared_gate = mica_taker_linear(t, "mlp.shared_expert.gate_proj", wide, hidden, bias);
+        if (!rule->is_plain)
+            l->shared_gate =
+                mica_taker_linear(t, "mlp.shared_expert.gate_proj", wide, hidden, bias);
         l->shared_up = mica_taker_linear(t, "mlp.shared_expert.up_proj", wide, hidden, bias);
     }
     l->shared_down = mica_taker_linear(t, "mlp.shared_expert.down_proj", hidden, wide, bias);
@@ -139,7 +142,9 @@ static const weight_vector *take_selection_bias(model_taker *t) {
     char name[192];
     const weight_vector *v = NULL;
     block_path(t, name, sizeof(name), "gate.e_score_correction_bias");
-    if (t->m->facts.arch->moe->selection_bias == BIAS_OPTIONAL && !has(t, name, "")) return NULL;
+    bias_presence presence = t->m->facts.arch->moe->selection_bias;
+    bool may_lack = presence == BIAS_OPTIONAL || (presence == BIAS_BY_KEY && t->m->facts.is_gguf);
+    if (may_lack && !has(t, name, "")) return NULL;
     if (!t->st)
         t->st = mica_weights_vector(t->m->store, name, t->m->config.moe.n_experts, &v, t->err);
     return t->st ? NULL : v;
@@ -223,7 +228,13 @@ const moe_layer *mica_taker_moe(model_taker *t) {
     if (rule->selection_bias && !c->drops_selection_bias)
         l->selection_bias = take_selection_bias(t);
     if (take_blocks(t, l, c)) return l;
-    l->gate = take_experts(t, PART_GATE, (expert_shape){n, wide, hidden});
+    if (c->latent_size) {
+        bias_rule bias = t->m->facts.arch->mlp_bias;
+        l->latent_in = mica_taker_linear(t, "mlp.fc1_latent_proj", c->latent_size, hidden, bias);
+        l->latent_out = mica_taker_linear(t, "mlp.fc2_latent_proj", hidden, c->latent_size, bias);
+        hidden = c->latent_size;
+    }
+    if (!rule->is_plain) l->gate = take_experts(t, PART_GATE, (expert_shape){n, wide, hidden});
     l->up = take_experts(t, PART_UP, (expert_shape){n, wide, hidden});
     l->down = take_experts(t, PART_DOWN, (expert_shape){n, hidden, wide});
     return l;

@@ -50,8 +50,8 @@ static mica_status of_gguf(const char *path, model_rung *out, mica_arena *arena,
     if ((st = mica_dispatch_gguf(&a, file, path, err))) goto out;
     snprintf(out->arch, sizeof(out->arch), "%s", a->name);
     if ((st = mica_config_read_gguf(file, a, arena, &config, &facts, err))) goto out;
-    snprintf(out->type, sizeof(out->type), "%s", a->gguf);
-    snprintf(out->why, sizeof(out->why), "general.architecture \"%s\"%s%s", a->gguf,
+    snprintf(out->type, sizeof(out->type), "%s", config.model_type);
+    snprintf(out->why, sizeof(out->why), "general.architecture \"%s\"%s%s", config.model_type,
              a->gguf_needs ? ", with " : "", a->gguf_needs ? a->gguf_needs : "");
     explain_shape(out, a, &config);
 out:

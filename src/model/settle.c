@@ -28,21 +28,31 @@ static mica_status settle_vocab(model_config *c, const config_facts *facts,
     return MICA_OK;
 }
 
+/* The module `name` of the first layer that attends. */
+static void attention_path(const model_config *c, const char *name, char *out, size_t n) {
+    int64_t layer = 0;
+    while (layer + 1 < c->n_layers && !mica_config_attends(c, layer))
+        layer++;
+    snprintf(out, n, "model.layers.%lld.self_attn.%s", (long long)layer, name);
+}
+
 /* The stated head_dim if q_proj agrees with it, else hidden_size / n_heads if that does. */
 static mica_status settle_head_dim(model_config *c, const config_facts *facts,
                                    const weight_store *weights, mica_error *err) {
-    const char *q = "model.layers.0.self_attn.q_proj";
+    char q[64], norm[64];
+    attention_path(c, "q_proj", q, sizeof(q));
     int64_t rows = mica_weights_rows(weights, q);
     int64_t even = c->hidden_size / c->n_heads, n_all = c->n_heads;
     if (c->gates_attention) n_all *= 2;
     if (rows < 0 && !facts->arch->is_conv1d) { /* fused: as many heads of k and of v besides */
-        q = "model.layers.0.self_attn.qkv_proj";
+        attention_path(c, "qkv_proj", q, sizeof(q));
         rows = mica_weights_rows(weights, q);
         n_all += 2 * c->n_kv_heads;
     }
     if (rows < 0) return MICA_OK; /* missing: an error when it is taken */
     if (!facts->head_dim && facts->qk_norm == QK_NORM_HEAD) {
-        int64_t n = mica_weights_rows(weights, "model.layers.0.self_attn.q_norm");
+        attention_path(c, "q_norm", norm, sizeof(norm));
+        int64_t n = mica_weights_rows(weights, norm);
         if (n > 0) c->head_dim = n;
     }
     if (rows % n_all == 0 && rows / n_all == c->head_dim) return MICA_OK;
@@ -108,6 +118,7 @@ mica_status mica_config_settle(model_config *c, config_facts *facts, const weigh
     if (st) return st;
     if ((st = mica_config_check(c, facts->where, err))) return st;
     settle_tied(c, facts, weights);
+    if ((st = mica_config_settle_branches(c, facts, weights, err))) return st;
     double scalar = facts->query_scalar > 0.0 ? facts->query_scalar : (double)c->head_dim;
     c->attention_scale = (float)(1.0 / sqrt(scalar));
     if (facts->attention_multiplier != 0.0) c->attention_scale = (float)facts->attention_multiplier;

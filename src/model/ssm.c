@@ -53,24 +53,39 @@ static graph_id wide(model_builder *b, graph_id x, const char *name) {
     return named(b, mica_graph_cast(b->g, x, MICA_F32), name);
 }
 
-/* y * silu(z) in f32, normed by groups, rounded, times the weight. */
-static graph_id gated_norm(model_builder *b, const ssm_layer *l, graph_id y, graph_id z) {
+static graph_id rounded(model_builder *b, graph_id x, mica_dtype t, const char *name) {
+    return t == MICA_F32 ? x : named(b, mica_graph_cast(b->g, x, t), name);
+}
+
+/* y and the gate z as one, in f32: x normed by groups, rounded, times the weight, where x is
+ * y * silu(z), or the gate comes after; see gate_order. */
+static graph_id gated(model_builder *b, const ssm_layer *l, graph_id y, graph_id z) {
     if (y == GRAPH_NONE || z == GRAPH_NONE) return GRAPH_NONE;
+    gate_order order = b->c->ssm.gate;
     mica_dtype t = b->g->nodes[y].type.dtype;
     graph_id gate = named(b, mica_graph_silu(b->g, wide(b, z, "z_wide")), "z_silu");
-    graph_id n = named(b, mica_graph_mul(b->g, wide(b, y, "scan_wide"), gate), "gated_scan");
+    graph_id n = wide(b, y, "scan_wide");
+    if (order != NORM_THEN_GATE) n = named(b, mica_graph_mul(b->g, n, gate), "gated_scan");
+    if (order == GATE_ALONE) return rounded(b, n, t, "gated_scan_rounded");
     n = mica_graph_rms_norm(b->g, mica_graph_heads(b->g, n, b->c->ssm.n_groups), GRAPH_NONE,
                             b->c->rms_norm_eps);
     n = mica_graph_flat(b->g, named(b, n, "group_norm"));
-    if (t != MICA_F32) n = named(b, mica_graph_cast(b->g, n, t), "group_norm_rounded");
-    return named(b, mica_graph_mul(b->g, n, mica_graph_vector(b->g, l->norm)), "gated_norm");
+    if (order == GATE_THEN_NORM) n = rounded(b, n, t, "group_norm_rounded");
+    n = named(b, mica_graph_mul(b->g, n, mica_graph_vector(b->g, l->norm)), "gated_norm");
+    if (order == GATE_THEN_NORM) return n;
+    return rounded(b, named(b, mica_graph_mul(b->g, n, gate), "norm_gated"), t,
+                   "norm_gated_rounded");
 }
 
 /* [z | x B C | dt] = in_proj x; the convolution goes over x, B and C. */
 static graph_id mamba2(model_builder *b, const ssm_layer *l, graph_id x) {
     const ssm_config *s = &b->c->ssm;
     int64_t wide_b = s->n_groups * s->state_size, channels = s->inner + 2 * wide_b;
+    x = mica_builder_times(b, x, b->c->scales.ssm_in, "ssm_in");
     graph_id all = mica_builder_project(b, x, l->in, "in_proj");
+    const weight_vector *scales = b->wide_norms ? l->in_scales.wide : l->in_scales.own;
+    if (scales)
+        all = named(b, mica_graph_mul(b->g, all, mica_graph_vector(b->g, scales)), "in_scale");
     graph_id z = mica_graph_slice(b->g, all, 0, s->inner);
     graph_id dt = mica_graph_slice(b->g, all, s->inner + channels, s->n_heads);
     graph_id u = convolve_silu(b, l, mica_graph_slice(b->g, all, s->inner, channels), channels);
@@ -83,7 +98,7 @@ static graph_id mamba2(model_builder *b, const ssm_layer *l, graph_id x) {
                                       s->dt_most),
                  "step");
     graph_id y = scan(b, l, &p, s->n_heads, s->head_dim, 1);
-    return mica_builder_project(b, gated_norm(b, l, y, z), l->out, "out_proj");
+    return mica_builder_project(b, gated(b, l, y, z), l->out, "out_proj");
 }
 
 /* n channels of x from `first`, normed where the family does so. */

@@ -20,6 +20,8 @@ const weight_vector *mica_taker_vector(model_taker *t, const char *name, const c
 norm_weight mica_taker_norm(model_taker *t, const char *name, int64_t n);
 linear mica_taker_linear(model_taker *t, const char *name, int64_t n_out, int64_t n_in,
                          bias_rule rule);
+/* ln(-x) of the vector scope + name, the rates of a scan as GGUF files hold them. */
+const weight_vector *mica_taker_log_rates(model_taker *t, const char *name, int64_t n);
 /* mla_take.c: latent attention of one layer. */
 const mla_layer *mica_taker_mla(model_taker *t);
 /* moe_take.c: the experts of one layer. */

@@ -14,6 +14,7 @@ static const name_pair top_names[] = {
     {"output_norm", "model.norm"},
     {"output", "lm_head"},
     {"position_embd", "model.embed_positions"},
+    {NULL, NULL},
 };
 
 static const name_pair layer_names[] = {
@@ -35,15 +36,69 @@ static const name_pair layer_names[] = {
     {"ffn_gate_exps", "mlp.switch_mlp.gate_proj"},
     {"ffn_up_exps", "mlp.switch_mlp.up_proj"},
     {"ffn_down_exps", "mlp.switch_mlp.down_proj"},
+    {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
+    {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
+    {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
+    {"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
+    {"ffn_latent_down", "mlp.fc1_latent_proj"},
+    {"ffn_latent_up", "mlp.fc2_latent_proj"},
+    {"ssm_in", "mixer.in_proj"},
+    {"ssm_conv1d", "mixer.conv1d"},
+    {"ssm_x", "mixer.x_proj"},
+    {"ssm_dt", "mixer.dt_proj"},
+    {"ssm_norm", "mixer.norm"},
+    {"ssm_dt_norm", "mixer.dt_layernorm"},
+    {"ssm_b_norm", "mixer.b_layernorm"},
+    {"ssm_c_norm", "mixer.c_layernorm"},
+    {"ssm_out", "mixer.out_proj"},
+    {"shortconv.in_proj", "mixer.in_proj"},
+    {"shortconv.conv", "mixer.conv1d"},
+    {"shortconv.out_proj", "mixer.out_proj"},
+    {NULL, NULL},
+};
+
+/* Names that are whole, with or without a suffix. */
+static const name_pair whole_names[] = {
+    {"exp_probs_b.bias", "mlp.gate.e_score_correction_bias"},
+    {"ffn_norm", "post_attention_layernorm.weight"}, /* of falcon-h1 */
+    {"ssm_a", "mixer.A"},
+    {"ssm_d", "mixer.D"},
+    {NULL, NULL},
 };
 
 /* Architectures with norms before and after each half call the one before the MLP ffn_norm. */
-static const char *const sandwich_archs[] = {"gemma2", "gemma3", "glm4"};
-static const name_pair sandwich_names[] = {{"ffn_norm", "pre_feedforward_layernorm"}};
-
+static const name_pair sandwich_names[] = {{"ffn_norm", "pre_feedforward_layernorm"}, {NULL, NULL}};
 /* Architectures that keep gate and up in one tensor call it ffn_up. */
-static const char *const gate_up_archs[] = {"chatglm", "glm4", "phi3"};
-static const name_pair gate_up_names[] = {{"ffn_up", "mlp.gate_up_proj"}};
+static const name_pair gate_up_names[] = {{"ffn_up", "mlp.gate_up_proj"}, {NULL, NULL}};
+static const name_pair delta_names[] = {
+    {"attn_qkv", "linear_attn.in_proj_qkv"}, {"attn_gate", "linear_attn.in_proj_z"},
+    {"ssm_beta", "linear_attn.in_proj_b"},   {"ssm_alpha", "linear_attn.in_proj_a"},
+    {"ssm_ba", "linear_attn.in_proj_ba"},    {"ssm_in", "linear_attn.in_proj_qkvz"},
+    {"ssm_conv1d", "linear_attn.conv1d"},    {"ssm_norm", "linear_attn.norm"},
+    {"ssm_out", "linear_attn.out_proj"},     {NULL, NULL},
+};
+static const name_pair delta_whole_names[] = {
+    {"ssm_a", "linear_attn.A"}, {"ssm_dt.bias", "linear_attn.dt_bias"}, {NULL, NULL}};
+static const name_pair lfm2_top_names[] = {{"token_embd_norm", "model.norm"}, {NULL, NULL}};
+
+/* What an architecture calls otherwise: stems of a layer, whole names of a layer, stems elsewhere.
+ */
+static const struct {
+    const char *arch;
+    const name_pair *layer, *whole, *top;
+} arch_names[] = {
+    {"chatglm", gate_up_names, NULL, NULL},
+    {"gemma2", sandwich_names, NULL, NULL},
+    {"gemma3", sandwich_names, NULL, NULL},
+    {"glm4", sandwich_names, NULL, NULL},
+    {"glm4", gate_up_names, NULL, NULL},
+    {"lfm2", NULL, NULL, lfm2_top_names},
+    {"lfm2moe", NULL, NULL, lfm2_top_names},
+    {"phi3", gate_up_names, NULL, NULL},
+    {"qwen35", delta_names, delta_whole_names, NULL},
+    {"qwen35moe", delta_names, delta_whole_names, NULL},
+    {"qwen3next", delta_names, delta_whole_names, NULL},
+};
 
 const char *const mica_folder_prefixes[] = {"language_model.model.",
                                             "model.language_model.",
@@ -56,16 +111,24 @@ const char *const mica_folder_prefixes[] = {"language_model.model.",
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
-static const char *look_up(const name_pair *pairs, size_t n_pairs, const char *stem, size_t n) {
-    for (size_t i = 0; i < n_pairs; i++)
-        if (strlen(pairs[i].from) == n && !memcmp(pairs[i].from, stem, n)) return pairs[i].to;
+static const char *look_up(const name_pair *pairs, const char *stem, size_t n) {
+    for (; pairs && pairs->from; pairs++)
+        if (strlen(pairs->from) == n && !memcmp(pairs->from, stem, n)) return pairs->to;
     return NULL;
 }
 
-static bool is_one_of(const char *s, const char *const *list, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (!strcmp(list[i], s)) return true;
-    return false;
+typedef enum name_kind { NAME_LAYER, NAME_WHOLE, NAME_TOP } name_kind;
+
+/* The architecture's own name first, then the usual one. */
+static const char *translate(const char *arch, name_kind kind, const char *stem, size_t n) {
+    static const name_pair *const usual[] = {layer_names, whole_names, top_names};
+    for (size_t i = 0; i < COUNT(arch_names); i++) {
+        const name_pair *const own[] = {arch_names[i].layer, arch_names[i].whole,
+                                        arch_names[i].top};
+        const char *to = strcmp(arch_names[i].arch, arch) ? NULL : look_up(own[kind], stem, n);
+        if (to) return to;
+    }
+    return look_up(usual[kind], stem, n);
 }
 
 static bool starts_with(const char *s, const char *prefix) {
@@ -88,24 +151,20 @@ static const char *layer_rest(const char *name, int *n_digits) {
 }
 
 bool mica_gguf_canonical(const char *name, const char *arch, char *out, size_t n) {
+    int n_digits = 0;
+    const char *rest = layer_rest(name, &n_digits);
+    const char *to = rest ? translate(arch, NAME_WHOLE, rest, strlen(rest)) : NULL;
+    if (to) return fits(snprintf(out, n, "model.layers.%.*s.%s", n_digits, name + 4, to), n);
     const char *suffix = strrchr(name, '.');
     if (!suffix || (strcmp(suffix, ".weight") != 0 && strcmp(suffix, ".bias") != 0))
         return fits(snprintf(out, n, "%s", name), n);
-    int n_digits = 0;
-    const char *rest = layer_rest(name, &n_digits);
-    const char *to = NULL;
     if (rest && rest < suffix) {
-        size_t n_stem = (size_t)(suffix - rest);
-        if (is_one_of(arch, sandwich_archs, COUNT(sandwich_archs)))
-            to = look_up(sandwich_names, COUNT(sandwich_names), rest, n_stem);
-        if (!to && is_one_of(arch, gate_up_archs, COUNT(gate_up_archs)))
-            to = look_up(gate_up_names, COUNT(gate_up_names), rest, n_stem);
-        if (!to) to = look_up(layer_names, COUNT(layer_names), rest, n_stem);
+        to = translate(arch, NAME_LAYER, rest, (size_t)(suffix - rest));
         if (to)
             return fits(snprintf(out, n, "model.layers.%.*s.%s%s", n_digits, name + 4, to, suffix),
                         n);
     }
-    to = look_up(top_names, COUNT(top_names), name, (size_t)(suffix - name));
+    to = translate(arch, NAME_TOP, name, (size_t)(suffix - name));
     return fits(to ? snprintf(out, n, "%s%s", to, suffix) : snprintf(out, n, "%s", name), n);
 }
 
@@ -208,9 +267,9 @@ void mica_name_unpack(char *name) {
 }
 
 bool mica_name_is_dropped(const char *name) {
-    static const char *const towers[] = {"vision_tower", "multi_modal_projector", "audio_tower",
-                                         "embed_audio",  "embed_vision",          "vision_embedder",
-                                         "visual."};
+    static const char *const towers[] = {
+        "vision_tower", "multi_modal_projector", "audio_tower", "embed_audio",
+        "embed_vision", "vision_embedder",       "visual.",     "mtp."};
     if (ends_with(name, "rotary_emb.inv_freq") || ends_with(name, "rope.inv_freq")) return true;
     if (strstr(name, "rotary_emb.") && ends_with(name, "_cached")) return true;
     if (starts_with(name, "model.")) name += strlen("model.");

@@ -214,7 +214,8 @@ static mica_status check_rank(const weight_store *store, const file_tensor *t, i
                               int64_t n_out, int64_t n_in, mica_error *err) {
     int64_t found[MICA_MAX_DIMS], expected[] = {n_experts, n_out, n_in};
     int skip = n_experts == 0;
-    bool good = t->n_dims == 3 - skip;
+    bool is_row = t->is_gguf && t->n_dims == 1 && skip && n_out == 1; /* converters squeeze */
+    bool good = t->n_dims == 3 - skip || is_row;
     for (int i = 0; i < t->n_dims; i++) {
         found[i] = (int64_t)t->dim[i];
         good = good && t->dim[i] > 0 && t->dim[i] <= INT64_MAX;

@@ -29,7 +29,7 @@ mica_status mica_store_take_gguf(weight_store *store, const weight_entry *entry,
         return mica_fail(err, MICA_E_UNSUPPORTED, "%s: %s has type %s, which is no weight type",
                          mica_store_source(store), t->name, block.name);
     m->n_in = (int64_t)t->dim[t->n_dims - 1];
-    m->n_out = (int64_t)t->dim[t->n_dims - 2];
+    m->n_out = t->n_dims < 2 ? 1 : (int64_t)t->dim[t->n_dims - 2];
     if (m->form.kind == WEIGHT_DENSE) {
         m->codes = t->data;
         m->row_bytes = (size_t)m->n_in * block.n_bytes;

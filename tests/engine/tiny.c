@@ -75,7 +75,8 @@ static int by_name(const void *a, const void *b) {
 tiny *tiny_load_all(const char *root, const char *filter, int *n) {
     DIR *dir = opendir(root);
     if (!dir) fail_msg("no folder %s", root);
-    tiny *list = calloc(256, sizeof(*list));
+    enum { MOST = 1024 };
+    tiny *list = calloc(MOST, sizeof(*list));
     int found = 0;
     for (struct dirent *entry; (entry = readdir(dir));) {
         tiny *t = &list[found];
@@ -94,7 +95,7 @@ tiny *tiny_load_all(const char *root, const char *filter, int *n) {
             snprintf(t->path + end, sizeof(t->path) - end, "/%s", ggufs[0]);
         }
         mica_names_free(ggufs, n_ggufs);
-        if (++found == 256) break;
+        if (++found == MOST) fail_msg("more than %d checkpoints in %s", MOST, root);
     }
     closedir(dir);
     if (!found) fail_msg("no checkpoints in %s", root);

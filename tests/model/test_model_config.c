@@ -482,10 +482,60 @@ static void test_dense_rejections(void **state) {
     expect_bad(OF("mamba") ",\"time_step_limit\":[2,1]}", MICA_E_FORMAT, "\"time_step_limit\"");
     expect_bad(OF("jamba") ",\"num_experts\":1,\"layer_types\":[\"mamba\",\"moe\",\"a\",\"b\"]}",
                MICA_E_UNSUPPORTED, "layer_types[1] is \"moe\"; jamba has attention and mamba");
+    expect_bad(OF("falcon_h1") ",\"mlp_multipliers\":[1]}", MICA_E_FORMAT,
+               "\"mlp_multipliers\" must be 2 numbers");
+    expect_bad(OF("falcon_h1") ",\"ssm_multipliers\":[1,1,0,1,1]}", MICA_E_FORMAT,
+               "\"ssm_multipliers\" must be above 0");
+    expect_bad(OF("falcon_h1") ",\"key_multiplier\":-1}", MICA_E_FORMAT,
+               "\"key_multiplier\" must be above 0");
+    expect_bad(OF("falcon_h1") ",\"mamba_d_ssm\":60}", MICA_E_FORMAT, "do not make 60 channels");
+    expect_bad(OF("nemotron_h") "}", MICA_E_FORMAT, "\"hybrid_override_pattern\" must say what");
+    expect_bad(OF("nemotron_h") ",\"hybrid_override_pattern\":\"M*X\"}", MICA_E_UNSUPPORTED,
+               "hybrid_override_pattern[2] is \"X\"; nemotron_h has mamba (M), attention (*)");
+    expect_bad(OF("nemotron_h") ",\"layers_block_type\":[\"mamba\",\"conv\"]}", MICA_E_UNSUPPORTED,
+               "layers_block_type[1] is \"conv\"; nemotron_h has mamba (M), attention (*)");
+    expect_bad(OF("nemotron_h") ",\"hybrid_override_pattern\":\"ME\"}", MICA_E_FORMAT,
+               "has no \"n_routed_experts\", which layer 1 needs");
+    expect_bad(OF("nemotron_h") ",\"hybrid_override_pattern\":\"M\",\"mamba_hidden_act\":\"relu\"}",
+               MICA_E_UNSUPPORTED, "\"mamba_hidden_act\": \"relu\" is not supported");
+    expect_bad(OF("nemotron_h") ",\"hybrid_override_pattern\":\"-\",\"mlp_hidden_act\":\"tanh\"}",
+               MICA_E_UNSUPPORTED, "\"mlp_hidden_act\": \"tanh\" is not supported");
+    expect_bad(OF("nemotron_h") ",\"hybrid_override_pattern\":\"M\",\"time_step_min\":-1}",
+               MICA_E_FORMAT, "\"time_step_min\" must be from 0 to the end");
+    expect_bad(OF("mixtral") ",\"moe_latent_size\":8}", MICA_E_UNSUPPORTED,
+               "\"moe_latent_size\": 8 is not supported for mixtral");
     expect_bad(OF("ministral3") ",\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":4,"
                                 "\"rope_theta\":1e5,\"llama_4_scaling_beta\":0.1}}",
                MICA_E_FORMAT, "\"original_max_position_embeddings\" is missing");
 #undef OF
+}
+
+/* One sublayer a layer, whichever way they are spelt. */
+static void test_sublayers(void **state) {
+    (void)state;
+    static const char *const spellings[] = {
+        "\"hybrid_override_pattern\":\"M-*E\"",
+        "\"layers_block_type\":[\"mamba\",\"mlp\",\"attention\",\"moe\"]",
+        "\"layer_types\":[\"linear_attention\",\"mlp\",\"full_attention\",\"moe\"]"};
+    static const mixer_kind kinds[] = {MIXER_MAMBA2, MIXER_NONE, MIXER_ATTENTION, MIXER_NONE};
+    for (size_t k = 0; k < sizeof(spellings) / sizeof(*spellings); k++) {
+        reading r;
+        char text[1024];
+        snprintf(text, sizeof(text),
+                 "{\"model_type\":\"nemotron_h\",\"hidden_size\":64,\"num_hidden_layers\":9,"
+                 "\"num_attention_heads\":4,\"vocab_size\":160,\"n_routed_experts\":8,\"num_"
+                 "experts_per_tok\":2,"
+                 "\"time_step_min\":0.001,\"time_step_limit\":[0,Infinity],%s}",
+                 spellings[k]);
+        const model_config *c = read_ok(&r, text);
+        assert_int_equal(c->n_layers, 4);
+        for (int i = 0; i < 4; i++) {
+            assert_int_equal(c->mixer[i], kinds[i]);
+            assert_int_equal(c->moe.is_sparse[i], i == 3);
+        }
+        assert_true(c->ssm.dt_least == 0.001f);
+        done(&r);
+    }
 }
 
 /* ---- dispatch ---- */
@@ -572,6 +622,7 @@ static void test_table(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dense_rejections),
+        cmocka_unit_test(test_sublayers),
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_bad_sizes),
         cmocka_unit_test(test_check),

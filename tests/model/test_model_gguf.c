@@ -279,6 +279,89 @@ static void test_bad(void **state) {
     expect_bad(&m, MICA_E_FORMAT, "rope_factors_long");
 }
 
+/* ---- layers with a state ---- */
+
+/* start() without its heads and widths, with the sizes of a scan. */
+static meta start_scan(const char *name, uint32_t n_layers) {
+    meta m = {.arch = name};
+    add_text(&m, "!general.architecture", name);
+    add_u32(&m, "block_count", n_layers);
+    add_u32(&m, "embedding_length", HIDDEN);
+    add_u32(&m, "attention.head_count", HEADS);
+    add_f32(&m, "attention.layer_norm_rms_epsilon", 1e-5f);
+    add_u32(&m, "ssm.conv_kernel", 4);
+    add_u32(&m, "ssm.inner_size", 64);
+    add_u32(&m, "ssm.state_size", 10);
+    add_u32(&m, "ssm.time_step_rank", 4);
+    return m;
+}
+
+static void expect_mixers(reading *r, meta *m, const mixer_kind *kinds, int n) {
+    const model_config *c = read_ok(r, m);
+    assert_int_equal(c->n_layers, n);
+    for (int i = 0; i < n; i++)
+        assert_int_equal(c->mixer[i], kinds[i]);
+}
+
+static void test_mixers(void **state) {
+    (void)state;
+    static const uint32_t heads[4] = {0, 2, 0, 0}, widths[4] = {0, 0, 48, 0};
+    static const uint8_t flags[3] = {0, 1, 0};
+    static const mixer_kind jamba[] = {MIXER_MAMBA, MIXER_ATTENTION, MIXER_MAMBA};
+    static const mixer_kind nemotron[] = {MIXER_MAMBA2, MIXER_ATTENTION, MIXER_NONE, MIXER_MAMBA2};
+    static const mixer_kind every[] = {MIXER_DELTA, MIXER_ATTENTION, MIXER_DELTA};
+    static const mixer_kind listed[] = {MIXER_ATTENTION, MIXER_DELTA, MIXER_ATTENTION};
+    reading r;
+    meta m = start_scan("jamba", 3);
+    add_u32(&m, "feed_forward_length", WIDE);
+    add_array(&m, "attention.head_count_kv", heads, 3);
+    expect_mixers(&r, &m, jamba, 3);
+    assert_int_equal(r.config.n_kv_heads, 2);
+    assert_int_equal(r.config.ssm.dt_rank, 4);
+    assert_int_equal(r.config.rope_of_layer[1], MODEL_NO_ROPE);
+    done(&r);
+    m = start_scan("nemotron_h", 4);
+    add_array(&m, "attention.head_count_kv", heads, 4);
+    add_array(&m, "feed_forward_length", widths, 4);
+    expect_mixers(&r, &m, nemotron, 4);
+    assert_int_equal(r.config.intermediate_size, 48);
+    assert_int_equal(r.config.ssm.head_dim, 16);
+    assert_true(r.config.ssm.dt_least == 0.001f);
+    done(&r);
+    for (int k = 0; k < 2;
+         k++) { /* by an interval, or by flags; a drafter's layer does not count */
+        m = start_scan("qwen35", 4);
+        add_u32(&m, "nextn_predict_layers", 1);
+        add_u32(&m, "feed_forward_length", WIDE);
+        add_u32(&m, "ssm.group_count", 2);
+        add_u32(&m, "full_attention_interval", 2);
+        if (k) add_flags(&m, "attention.recurrent_layers", flags, 3);
+        expect_mixers(&r, &m, k ? listed : every, 3);
+        assert_int_equal(r.config.delta.v_dim, 16);
+        assert_true(r.config.delta.is_tiled && r.config.gates_attention);
+        done(&r);
+    }
+}
+
+static void test_bad_mixers(void **state) {
+    (void)state;
+    static const uint32_t mixed[3] = {0, 2, 4};
+    meta m = start_scan("jamba", 3);
+    add_u32(&m, "feed_forward_length", WIDE);
+    add_array(&m, "attention.head_count_kv", mixed, 3);
+    expect_bad(&m, MICA_E_UNSUPPORTED, "differs between the layers that have it");
+    m = start_scan("jamba", 4);
+    add_u32(&m, "feed_forward_length", WIDE);
+    add_array(&m, "attention.head_count_kv", mixed, 2);
+    expect_bad(&m, MICA_E_FORMAT, "must have a value for each layer");
+    m = start_scan("mamba2", 1);
+    add_u32(&m, "feed_forward_length", 0);
+    add_u32(&m, "ssm.group_count", 3);
+    expect_bad(&m, MICA_E_FORMAT, "\"mamba2.ssm.group_count\" does not divide");
+    m = start("lfm2", 1);
+    expect_bad(&m, MICA_E_FORMAT, "\"lfm2.shortconv.l_cache\" is missing");
+}
+
 /* ---- whole models ---- */
 
 typedef struct tensor_list {
@@ -468,6 +551,8 @@ int main(void) {
         cmocka_unit_test(test_gemma),
         cmocka_unit_test(test_yarn_factor),
         cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_mixers),
+        cmocka_unit_test(test_bad_mixers),
         cmocka_unit_test_setup_teardown(test_llama_file, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bad_files, setup, teardown),
         cmocka_unit_test_setup_teardown(test_gemma_file, setup, teardown),

@@ -77,10 +77,12 @@ static void check_graph(const model *m, const model_graph *mg, const char *name)
     if (mg->g.n_outputs != 1 || out->type.n_dims != 2 || out->type.dim[0].sym != GRAPH_LOGITS ||
         out->type.dim[1].n != c->vocab_size)
         fail_msg("%s: the output is not [LOGITS, vocab]", name);
-    int n_attention = 0;
+    int n_attention = 0, n_states = 0;
     int64_t n_shared = c->gemma.n_shared;
-    for (int64_t i = 0; i < c->n_layers; i++)
-        n_attention += c->mixer[i] == MIXER_ATTENTION;
+    for (int64_t i = 0; i < c->n_layers; i++) {
+        n_attention += mica_config_attends(c, i);
+        n_states += c->mixer[i] != MIXER_ATTENTION && c->mixer[i] != MIXER_NONE;
+    }
     if (mg->n_caches != n_attention - n_shared) fail_msg("%s: %d caches", name, mg->n_caches);
     for (int i = 0; i < mg->n_caches; i++) {
         int64_t own = c->gemma.layers ? c->gemma.layers[i].head_dim : c->head_dim;
@@ -93,7 +95,7 @@ static void check_graph(const model *m, const model_graph *mg, const char *name)
     assert_int_equal(mg->windows[0], c->window[0]);
     assert_int_equal(n_ops(&mg->g, OP_ROPE_ANGLES), c->n_ropes);
     assert_int_equal(n_ops(&mg->g, OP_ATTENTION), n_attention);
-    assert_int_equal(mg->state_bytes > 0, n_attention < c->n_layers);
+    assert_int_equal(mg->state_bytes > 0, n_states > 0);
     assert_int_equal(mg->g.n_inputs, 6 + 2 * mg->n_groups + (mg->state_bytes ? 3 : 0) +
                                          (mg->rope_periods[0] >= 0) + (mg->rope_periods[1] >= 0));
     for (int32_t i = 0; i < mg->g.n_nodes; i++) {

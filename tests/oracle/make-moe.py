@@ -187,7 +187,8 @@ def quantized_folder(tensors, spec, config):
             stacks.setdefault(target[0], {})[target[1]] = (key, x)
             continue
         path = target.removesuffix(".weight")
-        if x.ndim != 2 or not target.endswith(".weight") or x.shape[-1] % group:
+        dense = is_router(path) and spec.get("dense_router", False)
+        if x.ndim != 2 or not target.endswith(".weight") or x.shape[-1] % group or dense:
             out[target], plain[key] = x, x.float()
             continue
         b, g = (8, 64) if is_router(path) and x.shape[-1] % 64 == 0 else (bits, group)

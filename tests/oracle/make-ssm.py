@@ -4,8 +4,9 @@ and Transformers' logits for them.
 
 Runs in venv-hf. Every model is made twice: as the hub has it, and quantized in MLX's layout, where
 convolutions are [C, K, 1] and experts are stacked. The reference of a quantized folder is
-Transformers with the dequantized weights. Where a model has experts its prompt is grown so that no
-choice is close (make-moe.py).
+Transformers with the dequantized weights, from which the multipliers of falcon_h1 that MLX's files
+hold in their weights have been divided again. Where a model has experts its prompt is grown so that
+no choice is close (make-moe.py).
 """
 
 import importlib
@@ -96,6 +97,61 @@ MODELS |= {
 }
 
 
+FALCON = dict(IDS, vocab_size=32, hidden_size=24, num_hidden_layers=2, num_attention_heads=4,
+              head_dim=10, num_key_value_heads=2, intermediate_size=28, mamba_d_ssm=40,
+              mamba_n_heads=4, mamba_d_head=10, mamba_n_groups=2, mamba_d_state=10, mamba_d_conv=3,
+              mamba_rms_norm=True, mamba_norm_before_gate=True, attention_bias=True, mlp_bias=True,
+              mamba_proj_bias=True, projectors_bias=True, max_position_embeddings=256,
+              rope_parameters={"rope_type": "default", "rope_theta": 1e5},
+              attention_in_multiplier=1.3, attention_out_multiplier=0.8, key_multiplier=0.6,
+              embedding_multiplier=2.5, lm_head_multiplier=0.7, ssm_in_multiplier=1.25,
+              ssm_out_multiplier=0.5, mlp_multipliers=[0.9, 0.6],
+              ssm_multipliers=[0.7, 0.5, 1.4, 1.2, 0.8])
+NEMOTRON = dict(IDS, vocab_size=32, hidden_size=24, num_attention_heads=2, num_key_value_heads=1, head_dim=10,
+                intermediate_size=40, ssm_state_size=10, mamba_num_heads=3, mamba_head_dim=12,
+                n_groups=3, conv_kernel=4, layer_norm_epsilon=1e-5, time_step_min=0.05,
+                n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=12,
+                moe_shared_expert_intermediate_size=20, routed_scaling_factor=1.5, n_group=3,
+                topk_group=2, max_position_embeddings=256, use_bias=True, mlp_bias=True,
+                layers_block_type=["linear_attention", "moe", "full_attention", "mlp"])
+
+
+def falcon_factors(c):
+    """What mlx-lm multiplies into a tensor: a number, or one for each row."""
+    groups = c["mamba_n_groups"] * c["mamba_d_state"]
+    sizes = [c["mamba_d_ssm"]] * 2 + [groups] * 2 + [c["mamba_n_heads"]]
+    rows = torch.cat([torch.full((n, 1), m) for n, m in zip(sizes, c["ssm_multipliers"])])
+    by_name = {"embed_tokens": c["embedding_multiplier"], "lm_head": c["lm_head_multiplier"],
+               "q_proj": c["attention_in_multiplier"], "k_proj": c["attention_in_multiplier"],
+               "o_proj": c["attention_out_multiplier"], "out_proj": c["ssm_out_multiplier"],
+               "gate_proj": c["mlp_multipliers"][0], "down_proj": c["mlp_multipliers"][1],
+               "in_proj": c["ssm_in_multiplier"] * rows}
+    return lambda key: by_name.get(key.removesuffix(".weight").split(".")[-1], 1.0)
+
+
+def nemotron_name(key):
+    part = {"up_proj": "fc1", "down_proj": "fc2"}
+    m = re.fullmatch(r"(.*mixer)\.experts\.(\d+)\.(\w+)\.weight", key)
+    return (f"{m[1]}.switch_mlp.{part[m[3]]}", int(m[2])) if m else key
+
+
+MODELS |= {
+    "falcon_h1": dict(
+        type="falcon_h1", factors=falcon_factors, config=FALCON,
+        quant_config=dict(hidden_size=32, head_dim=16, intermediate_size=32, mamba_d_ssm=64,
+                          mamba_d_head=16, num_attention_heads=2, num_key_value_heads=1, mamba_rms_norm=False, attention_bias=False,
+                          mlp_bias=False, mamba_proj_bias=False, projectors_bias=False,
+                          tie_word_embeddings=True, mamba_d_conv=4, embedding_multiplier=0.3)),
+    "nemotron_h": dict(
+        type="nemotron_h", router_class="TopkRouter", mlx_name=nemotron_name, config=NEMOTRON,
+        dense_router=True,
+        quant_config=dict(hidden_size=32, intermediate_size=32, mamba_head_dim=16, head_dim=16,
+                          mamba_num_heads=4, n_groups=2, moe_intermediate_size=32, mlp_bias=False,
+                          use_bias=False, moe_latent_size=32, n_group=1, topk_group=1,
+                          moe_shared_expert_intermediate_size=32, time_step_min=0.001)),
+}
+
+
 def std_of(name):
     if name.endswith("A_log"):
         return 0.0, 0.7
@@ -119,10 +175,13 @@ def randomize(model, name):
             p.copy_(torch.tensor(rng.standard_normal(tuple(p.shape)) * std + mean))
 
 
-def quantize(tensors, spec):
-    """moe.quantized_folder, with convolutions turned."""
-    spec = {"mlx_name": lambda key: key, **spec}
+def quantize(tensors, spec, config):
+    """moe.quantized_folder, with convolutions turned and multipliers in the weights."""
+    spec = {"mlx_name": lambda key: key, "factors": lambda c: lambda key: 1.0, **spec}
+    factor = spec["factors"](config)
+    tensors = {k: (x.float() * factor(k)).to(x.dtype) for k, x in tensors.items()}
     packed, plain, quant = moe.quantized_folder(tensors, spec, None)
+    plain = {k: x / factor(k) for k, x in plain.items()}
     for key, x in packed.items():
         if key.endswith(("conv1d.weight", "conv.conv.weight")):
             packed[key] = x.transpose(1, 2).contiguous()
@@ -147,7 +206,7 @@ def make(name, spec, args):
         tensors = moe.stored(tensors, torch.bfloat16)
         plain, out, extra = tensors, tensors, {"dtype": "bfloat16"}
         if is_quantized:
-            out, plain, quant = quantize(tensors, spec)
+            out, plain, quant = quantize(tensors, spec, saved)
             extra = {"quantization": quant, "quantization_config": quant}
         moe.write_folder(Path(temp) / "plain", {k: v.contiguous() for k, v in plain.items()},
                          saved, {"format": "pt"})
