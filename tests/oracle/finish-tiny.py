@@ -24,11 +24,32 @@ BOUND = 1e-3
 
 # Disagreements that are understood: (folder, oracle) -> reason.
 NO_WINDOW = "mlx-lm runs every layer of this family full; windows follow Transformers"
+WHOLE_HEAD = "mlx-lm turns the whole head of this family; Transformers the part that the config says"
+LONG_FACTORS = "takes the long factors at every length; Transformers the short ones for short prompts"
+LAYER_ROPES = "mlx-lm reads no rope_parameters by kind of layer"
+EXACT_GELU = "mlx-lm's starcoder2 has no window, GELU without tanh and biases always"
 KNOWN = {
     ("gemma2-bf16", "mlx"): NO_WINDOW,
     ("gemma2-types", "mlx"): NO_WINDOW,
     ("qwen2-window", "mlx"): NO_WINDOW,
     ("mistral-window", "mlx"): NO_WINDOW,
+    ("glm", "mlx"): WHOLE_HEAD,
+    ("glm-q4", "mlx"): WHOLE_HEAD,
+    ("gpt2", "mlx"): "mlx-lm turns the matrices of names without `transformer.` only",
+    ("granite", "mlx"): "mlx-lm takes hidden_size / heads for the length of a head, not head_dim",
+    ("internlm3", "mlx"): "mlx-lm looks for biases under qkv_bias and bias, not attention_bias",
+    ("olmo3", "mlx"): LAYER_ROPES,
+    ("olmo3-q4", "mlx"): LAYER_ROPES,
+    ("phi-qknorm", "mlx"): "mlx-lm's phi has no norms of q and k",
+    ("phi3-short", "mlx"): f"mlx-lm {LONG_FACTORS}",
+    ("phi3-short-q4", "mlx"): f"mlx-lm {LONG_FACTORS}",
+    ("phi3-short", "f64"): f"the float64 pass {LONG_FACTORS}",
+    ("phi3-short-q4", "f64"): f"the float64 pass {LONG_FACTORS}",
+    ("gguf-phi3-short", "f64"): f"the float64 pass {LONG_FACTORS}",
+    ("phi3-window", "mlx"): NO_WINDOW,
+    ("starcoder2", "mlx"): EXACT_GELU,
+    ("starcoder2-q4", "mlx"): EXACT_GELU,
+    ("starcoder2-nobias", "mlx"): EXACT_GELU,
     ("gguf-gemma2", "hf-gguf"): "Transformers' GGUF loader takes default softcaps and scale",
     ("gguf-gemma3", "hf-gguf"): "Transformers' GGUF loader takes the default scale, 256**-0.5",
     ("gguf-llama3", "hf-gguf"): "Transformers' GGUF loader ignores rope_freqs",
@@ -49,8 +70,13 @@ def float64_forward(shared):
     return run
 
 
-def spell_windows(config):
-    """The float64 pass knows layer_types only: derives them from max_window_layers."""
+def spell_out(config):
+    """The float64 pass knows layer_types only: derives them from max_window_layers. Nor does it derive head_dim, or know
+    the names that Transformers gives EXAONE's keys."""
+    config.setdefault("head_dim", config.get("hidden_size", 0) // config.get("num_attention_heads", 1))
+    config.setdefault("num_layers", config.get("num_hidden_layers"))
+    if config.get("model_type") == "exaone":
+        config.setdefault("layer_norm_epsilon", config.get("rms_norm_eps"))
     if config.get("use_sliding_window") and "layer_types" not in config:
         config["layer_types"] = [
             "sliding_attention" if i >= config["max_window_layers"] else "full_attention"
@@ -60,7 +86,7 @@ def spell_windows(config):
 
 def plain_copy(folder, temp):
     """A copy as the float64 pass wants it: layer types spelt out, one file without shards."""
-    config = spell_windows(json.loads((folder / "config.json").read_text()))
+    config = spell_out(json.loads((folder / "config.json").read_text()))
     (temp / "config.json").write_text(json.dumps(config))
     index = folder / "model.safetensors.index.json"
     if not index.exists():
