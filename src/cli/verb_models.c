@@ -18,13 +18,19 @@ const char *mica_cli_tier_text(model_tier tier) {
     return "?";
 }
 
-static void print_row(const char *type, const char *tier, const char *gguf, bool json, bool first) {
-    if (json)
-        printf("%s\n {\"model_type\": \"%s\", \"tier\": \"%s\", \"gguf\": %s%s%s}",
-               first ? "" : ",", type, tier, gguf ? "\"" : "", gguf ? gguf : "null",
-               gguf ? "\"" : "");
-    else
-        printf("%-20s %-12s %s\n", type, tier, gguf ? gguf : "-");
+static void print_row(size_t i, bool json) {
+    const char *type = mica_model_arch(i), *tier = mica_cli_tier_text(mica_model_arch_tier(i));
+    const char *gguf = mica_model_arch_gguf(i), *other = mica_model_arch_gguf_moe(i);
+    const char *quote = gguf ? "\"" : "";
+    if (!json) {
+        printf("%-20s %-12s %s%s%s\n", type, tier, gguf ? gguf : "-", other ? ", " : "",
+               other ? other : "");
+        return;
+    }
+    printf("%s\n {\"model_type\": \"%s\", \"tier\": \"%s\", \"gguf\": %s%s%s", i ? "," : "", type,
+           tier, quote, gguf ? gguf : "null", quote);
+    if (other) printf(", \"gguf_with_experts\": \"%s\"", other);
+    printf("}");
 }
 
 static void print_synonyms(void) {
@@ -43,8 +49,7 @@ static int list(bool json) {
     else
         printf("%-20s %-12s %s\n", "model_type", "tier", "GGUF architecture");
     for (size_t i = 0; i < mica_model_n_archs(); i++)
-        print_row(mica_model_arch(i), mica_cli_tier_text(mica_model_arch_tier(i)),
-                  mica_model_arch_gguf(i), json, i == 0);
+        print_row(i, json);
     if (json)
         printf("\n]\n");
     else

@@ -120,8 +120,8 @@ static void read_moe(gguf_reader *r, model_config *c) {
     if (!rule->width_is_plain)
         moe->intermediate_size = mica_meta_size(r, "expert_feed_forward_length",
                                                 c->intermediate_size, 1, CONFIG_MAX_WIDTH);
-    double normalize = mica_meta_number(r, "expert_weights_norm", (double)rule->gguf_normalizes);
-    moe->normalize = rule->normalize == NORMALIZE_ALWAYS || normalize != 0.0;
+    moe->normalize = rule->normalize == NORMALIZE_ALWAYS ||
+                     mica_meta_flag(r, "expert_weights_norm", rule->gguf_normalizes);
     double factor = mica_meta_number(r, "expert_weights_scale", 1.0);
     moe->factor = factor == 0.0 ? 1.0f : (float)factor; /* converters write 0 for none */
     moe->sum_extra = (float)rule->extra;

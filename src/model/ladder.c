@@ -80,6 +80,7 @@ size_t mica_model_n_archs(void) { return mica_n_archs(); }
 const char *mica_model_arch(size_t i) { return mica_arch_at(i)->name; }
 model_tier mica_model_arch_tier(size_t i) { return mica_arch_at(i)->tier; }
 const char *mica_model_arch_gguf(size_t i) { return mica_arch_at(i)->gguf; }
+const char *mica_model_arch_gguf_moe(size_t i) { return mica_arch_at(i)->gguf_moe; }
 
 static const arch *find_arch(const char *name) {
     for (size_t i = 0; row_at(i); i++)

@@ -237,6 +237,7 @@ bool mica_model_synonym(size_t i, const char **type, const char **target);
 size_t mica_model_n_archs(void);
 const char *mica_model_arch(size_t i); /* in alphabetical order */
 model_tier mica_model_arch_tier(size_t i);
-const char *mica_model_arch_gguf(size_t i); /* its general.architecture; NULL: none */
+const char *mica_model_arch_gguf(size_t i);     /* its general.architecture; NULL: none */
+const char *mica_model_arch_gguf_moe(size_t i); /* another one, of files with experts; or NULL */
 
 #endif

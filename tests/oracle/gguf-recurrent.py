@@ -41,16 +41,17 @@ NEMOTRON = dict(ssm.NEMOTRON, hidden_size=32, head_dim=16, intermediate_size=32,
 
 MODELS = {
     "gguf-mamba": dict(arch="mamba", type="mamba", config=dict(
-        ssm.MAMBA | SMALL, tie_word_embeddings=False)),
+        ssm.MAMBA | SMALL, num_hidden_layers=1, tie_word_embeddings=False)),
     "gguf-falcon_mamba": dict(arch="mamba", type="falcon_mamba", config=dict(
         ssm.MAMBA | SMALL, num_hidden_layers=1, tie_word_embeddings=False)),
     "gguf-mamba2": dict(arch="mamba2", type="mamba2", config=dict(
-        ssm.MAMBA2 | SMALL, time_step_limit=[0.0, float("inf")])),
+        ssm.MAMBA2 | SMALL, num_hidden_layers=1, time_step_limit=[0.0, float("inf")])),
     "gguf-jamba": dict(arch="jamba", type="jamba", router_class="Router", config=dict(
         ssm.JAMBA | SMALL, intermediate_size=32)),
     "gguf-granitehybrid": dict(
         arch="granitehybrid", type="granitemoehybrid", router_class="TopKRouter", config=dict(
-            ssm.GRANITE | SMALL, intermediate_size=32, shared_intermediate_size=32)),
+            ssm.GRANITE | SMALL, intermediate_size=32, shared_intermediate_size=32,
+            num_local_experts=3, tie_word_embeddings=False)),
     "gguf-granite4-dense": dict(arch="granitehybrid", type="granitemoehybrid", config=dict(
         ssm.GRANITE | SMALL, num_local_experts=0, layer_types=["attention", "mamba"],
         tie_word_embeddings=False, shared_intermediate_size=32)),
@@ -58,8 +59,9 @@ MODELS = {
         ssm.LFM2 | SMALL, full_attn_idxs=[1], block_auto_adjust_ff_dim=False,
         num_hidden_layers=2, intermediate_size=32)),
     "gguf-lfm2moe": dict(arch="lfm2moe", type="lfm2_moe", router_class="TopKRouter", config=dict(
-        ssm.LFM2 | SMALL, num_dense_layers=1, num_experts=4, num_experts_per_tok=2,
-        num_hidden_layers=2, moe_intermediate_size=32, layer_types=["conv", "full_attention"])),
+        ssm.LFM2 | SMALL, num_dense_layers=1, num_experts=3, num_experts_per_tok=2,
+        num_hidden_layers=2, moe_intermediate_size=32,
+        layer_types=["conv", "full_attention"])),
     "gguf-falcon_h1": dict(arch="falcon-h1", type="falcon_h1", config=dict(
         ssm.FALCON, attention_bias=False, mlp_bias=False, mamba_proj_bias=False,
         projectors_bias=False, mamba_norm_before_gate=False, intermediate_size=32, hidden_size=32,
@@ -275,6 +277,8 @@ def one(key, x, c, arch, names):
     if y.ndim == 1 and key.endswith((".A_log", ".D")) and arch not in QWEN_ARCHS and \
             arch not in ("mamba", "jamba"):
         y = y.reshape(-1, 1)
+    if key.endswith("shared_expert_gate.weight") and arch == "qwen35moe":
+        y = y.reshape(-1)  # older converters squeeze
     groups = c.get("n_groups") or c.get("mamba_n_groups")
     if stem.endswith(("mamba.norm", "mixer.norm")):
         y = y.reshape(groups, -1)
@@ -396,7 +400,8 @@ def make(name, spec, args):
         assert plain.keys() == tensors.keys(), set(tensors) ^ set(plain)
         moe.write_folder(Path(temp) / "plain", {k: plain[k].reshape(tensors[k].shape).contiguous()
                                                 for k in tensors}, saved, {"format": "pt"})
-        result, logits = recurrent.run(Path(temp) / "plain", name, spec, args.work)
+        result, logits = recurrent.run(Path(temp) / "plain", name, {**spec, "n_prompt": 48},
+                                       args.work)
     common.store_run(folder, result, logits, common.versions("transformers", "torch"))
 
 

@@ -151,7 +151,8 @@ def run(folder, name, spec, work):
     @torch.no_grad()
     def logits(tokens):
         return model(torch.tensor([tokens]), use_cache=False).logits[0].float().numpy()
-    ids = common.prompt_ids(name, model.config.get_text_config().vocab_size, 80)
+    n_prompt = spec.get("n_prompt", 80)
+    ids = common.prompt_ids(name, model.config.get_text_config().vocab_size, n_prompt)
     result, first = common.run_greedy(logits, ids)
     common.save_run(work / name, "hf", result, first, common.versions("transformers", "torch"))
     return result, first
