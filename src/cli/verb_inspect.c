@@ -28,6 +28,13 @@ static int64_t n_sliding(const model_config *c) {
     return n;
 }
 
+static int64_t n_chunked(const model_config *c) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < c->n_layers; i++)
+        n += c->window[i] < 0;
+    return n;
+}
+
 /* How many tensors, and how many bytes, each stored type has. */
 typedef struct type_sum {
     const char *type;
@@ -89,8 +96,9 @@ static void print_text(const model *m, const inspect_args *a) {
     print_types(weights);
     uint64_t parameters = n_parameters(weights);
     if (parameters) printf("%-18s %.1f M\n", "parameters", (double)parameters / 1e6);
-    printf("%-18s %lld (%lld sliding)\n", "layers", (long long)c->n_layers,
-           (long long)n_sliding(c));
+    bool chunks = n_chunked(c) > 0;
+    printf("%-18s %lld (%lld %s)\n", "layers", (long long)c->n_layers,
+           (long long)(chunks ? n_chunked(c) : n_sliding(c)), chunks ? "in chunks" : "sliding");
     printf("%-18s hidden %lld, mlp %lld, vocab %lld\n", "sizes", (long long)c->hidden_size,
            (long long)c->intermediate_size, (long long)c->vocab_size);
     printf("%-18s %lld query, %lld key/value, head_dim %lld\n", "heads", (long long)c->n_heads,
@@ -147,6 +155,7 @@ static void put_config(json_writer *w, const model *m) {
     put_i64(w, "file_bytes", (int64_t)mica_model_file_bytes(m));
     put_i64(w, "n_layers", c->n_layers);
     put_i64(w, "n_sliding_layers", n_sliding(c));
+    put_i64(w, "n_chunked_layers", n_chunked(c));
     put_i64(w, "hidden_size", c->hidden_size);
     put_i64(w, "intermediate_size", c->intermediate_size);
     put_i64(w, "vocab_size", c->vocab_size);

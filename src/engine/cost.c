@@ -33,8 +33,8 @@ uint64_t mica_engine_bytes_per_token(engine *e, int64_t length) {
     const plan *p = mica_engine_runner(e, ROLE_DECODE)->plan;
     uint64_t n_bytes = mica_plan_weight_bytes(p) + gathered_bytes(p) - idle_bytes(p);
     for (int i = 0; i < e->graph.n_caches; i++) {
-        int64_t window = e->graph.windows[e->graph.caches[i].group];
-        int64_t n = window && window < length ? window : length;
+        int32_t window = e->graph.windows[e->graph.caches[i].group];
+        int64_t n = length ? length - mica_oldest_key(window, length - 1) : 0;
         n_bytes += e->graph.caches[i].layout.block_bytes / KV_BLOCK * (uint64_t)n;
     }
     return n_bytes;
@@ -57,11 +57,10 @@ static bool is_attention(graph_op op) { return op == OP_ATTENTION || op == OP_FL
 
 /* Scores and the weighted sum of values, over the keys that each of n rows sees. */
 static double attention_ops(const plan_step *s, int64_t n) {
-    int64_t window = s->attr.attention.window;
     const kv_layout *l = &s->attr.attention.layout;
     double n_seen = 0, n_heads = (double)s->src[0].type.dim[1].n;
-    for (int64_t i = 1; i <= n; i++)
-        n_seen += (double)(window > 0 && window < i ? window : i);
+    for (int64_t i = 0; i < n; i++)
+        n_seen += (double)(i + 1 - mica_oldest_key(s->attr.attention.window, i));
     return 2 * n_seen * n_heads * (double)(l->head_dim + l->v_head_dim);
 }
 

@@ -133,11 +133,9 @@ graph_id mica_graph_attention(graph *g, graph_id q, graph_id cache, const attent
                                 !mica_graph_want_shape(g, &node, 7, "sinks", 1, &t->dim[1]))) {
         return GRAPH_NONE;
     }
-    if (window < 0 || softcap < 0) {
-        return mica_graph_reject(g, &node,
-                                 "window %" PRId32 ", softcap %g; expected 0 (none) or "
-                                 "more",
-                                 window, (double)softcap);
+    if (softcap < 0) {
+        return mica_graph_reject(g, &node, "softcap %g; expected 0 (none) or more",
+                                 (double)softcap);
     }
     graph_dim dims[2] = {t->dim[0], mica_dim(mica_graph_fixed(t->dim[1]) * layout.v_head_dim)};
     node.type = mica_graph_type(mica_graph_result_dtype(g, &node, 1), 2, dims);

@@ -140,6 +140,13 @@ typedef struct kv_layout {
 bool mica_kv_layout_init(kv_layout *layout, int64_t n_kv_heads, int64_t head_dim,
                          int64_t v_head_dim, mica_dtype dtype);
 
+/* The oldest key that position `pos` sees. A window of 0: all; W > 0: the last W; -C: positions are
+ * cut into chunks of C, and each sees its own chunk. */
+static inline int64_t mica_oldest_key(int32_t window, int64_t pos) {
+    if (window < 0) return pos - pos % -(int64_t)window;
+    return window > 0 && pos >= window ? pos - window + 1 : 0;
+}
+
 typedef enum glu_act { GLU_SILU, GLU_GELU_TANH, GLU_GELU } glu_act;
 
 /* A choice among the experts of the best groups only: E experts are cut into n_groups, a group's
@@ -342,8 +349,8 @@ typedef struct attention_inputs {
     graph_id span_lo; /* i32 [R]: a row also sees keys [span_lo, span_hi): for a causal row both */
     graph_id span_hi; /* are its own position and the next */
 } attention_inputs;
-/* cache: an OP_CACHE, or the effect of the OP_KV_WRITE that must come first. window 0: none;
- * softcap 0: none. Visible keys of position p: [min(max(0, p-window+1), span_lo), max(p+1,
+/* cache: an OP_CACHE, or the effect of the OP_KV_WRITE that must come first. window: as in
+ * mica_oldest_key; softcap 0: none. Visible keys of position p: [min(oldest key, span_lo), max(p+1,
  * span_hi)). */
 graph_id mica_graph_attention(graph *g, graph_id q, graph_id cache, const attention_inputs *in,
                               graph_id sinks, float scale, int32_t window, float softcap);

@@ -23,8 +23,9 @@ static int64_t blocks_of_span(int64_t n) { return (n + KV_BLOCK - 2) / KV_BLOCK 
  * that it replaces is still held. */
 static int64_t blocks_per_seq(const kv_pool *pool, int32_t window) {
     int64_t full = pool->table_length;
-    if (window <= 0) return full + 1;
-    int64_t sliding = blocks_of_span((int64_t)window - 1 + pool->max_rows);
+    if (!window) return full + 1;
+    int64_t most = window < 0 ? -(int64_t)window : window;
+    int64_t sliding = blocks_of_span(most - 1 + pool->max_rows);
     return (sliding < full ? sliding : full) + 1;
 }
 

@@ -9,7 +9,7 @@
 #include "kv/kv.h"
 
 typedef struct kv_group {
-    int32_t window; /* 0: full attention */
+    int32_t window; /* as in mica_oldest_key; 0: full attention */
     int32_t n_blocks;
     int32_t n_free;
     int32_t *free;  /* [n_blocks]: a stack, the next one to take at n_free-1 */

@@ -19,7 +19,7 @@ typedef struct kv_layer_spec {
 } kv_layer_spec;
 
 typedef struct kv_pool_spec {
-    const int32_t *windows; /* [n_groups]; 0: full attention */
+    const int32_t *windows; /* [n_groups], as in mica_oldest_key; 0: full attention */
     int n_groups;
     const kv_layer_spec *layers; /* [n_layers], in the order of the graph's cache layers */
     int n_layers;

@@ -88,16 +88,10 @@ void mica_kv_seq_free(kv_seq *seq) {
 
 int64_t mica_kv_length(const kv_seq *seq) { return seq->committed; }
 
-/* The oldest position that a query at position `next` or later can see besides new rows. */
-static int64_t first_visible(int32_t window, int64_t next) {
-    if (window <= 0 || next < window) return 0;
-    return next - (window - 1);
-}
-
 /* Gives back the blocks of a sliding group in which the next query sees nothing. */
 static void recycle(kv_seq *seq, int g) {
     seq_group *group = &seq->groups[g];
-    int64_t keep = first_visible(seq->pool->groups[g].window, seq->committed) / KV_BLOCK;
+    int64_t keep = mica_oldest_key(seq->pool->groups[g].window, seq->committed) / KV_BLOCK;
     if (keep > group->end) keep = group->end;
     if (keep <= group->first) return;
     drop_entries(seq, g, group->first, keep);
@@ -204,7 +198,7 @@ void mica_kv_abort(kv_seq *seq) {
 
 /* Whether the rows that a sequence of `length` shows, and a partly filled last block, are held. */
 static bool holds(const kv_seq *seq, int g, int64_t length) {
-    int64_t first = first_visible(seq->pool->groups[g].window, length);
+    int64_t first = mica_oldest_key(seq->pool->groups[g].window, length);
     if (first >= length && length % KV_BLOCK == 0) return true; /* it shows none */
     return first / KV_BLOCK >= seq->groups[g].first;
 }

@@ -35,6 +35,7 @@ typedef enum qk_norm_kind {
     QK_NORM_NONE,
     QK_NORM_HEAD,  /* over head_dim, one weight for all heads, before rope */
     QK_NORM_LATE,  /* likewise, after rope */
+    QK_NORM_PLAIN, /* over head_dim, after rope, without weights; not in layers without rope */
     QK_NORM_FULL,  /* over the whole projection */
     QK_NORM_HEADS, /* over head_dim, a weight for each head (one tensor [heads, head_dim]) */
     QK_NORM_LIST   /* likewise, a tensor for each head: q_norm.norms.0, ... */
@@ -70,7 +71,8 @@ typedef enum window_rule {
     WINDOW_RULE_MAX_LAYERS, /* i >= max_window_layers when use_sliding_window */
     WINDOW_RULE_PATTERN,    /* layer i slides iff (i + 1) % pattern != 0; or letters "LLLG" */
     WINDOW_RULE_ALL,        /* every layer, if there is a window */
-    WINDOW_RULE_NO_ROPE     /* layers without rope, when use_sliding_window */
+    WINDOW_RULE_NO_ROPE,    /* layers without rope, when use_sliding_window */
+    WINDOW_RULE_CHUNKS      /* layers with rope see chunks of attention_chunk_size */
 } window_rule;
 
 /* Which layers have no rope. */
@@ -78,7 +80,8 @@ typedef enum no_rope_rule {
     NO_ROPE_NEVER,
     NO_ROPE_FULL,   /* layers that do not slide */
     NO_ROPE_GLOBAL, /* likewise, but none in a model without a window */
-    NO_ROPE_LIST,   /* no_rope_layers (0: none), else every no_rope_layer_interval-th */
+    NO_ROPE_LIST,   /* no_rope_layers (0: none), else every no_rope_layer_interval-th; so does an
+                     * empty list of WINDOW_RULE_CHUNKS */
     NO_ROPE_ALL,    /* positions are learned: embed_positions */
     NO_ROPE_BARE    /* there are no positions */
 } no_rope_rule;
@@ -105,6 +108,7 @@ typedef enum sparse_rule {
     SPARSE_INTERVAL,    /* (i + 1) % moe_layer_interval == 0, from moe_layer_start_index to _end_ */
     SPARSE_NUM_DENSE,   /* i >= num_dense_layers */
     SPARSE_PERIOD,      /* i % expert_layer_period == expert_layer_offset */
+    SPARSE_LIST,        /* moe_layers, else (i + 1) % interleave_moe_layer_step == 0 */
     SPARSE_LISTED       /* as the list of layers says (config_ssm.c); there may be no experts */
 } sparse_rule;
 
@@ -113,6 +117,7 @@ typedef enum router_rule {
     ROUTER_SOFTMAX_CHOSEN, /* softmax over the k largest logits */
     ROUTER_SIGMOID,        /* sigmoid; with the selection bias added for the choice alone */
     ROUTER_SPARSEMIXER,    /* two experts, each weighed among those close to it */
+    ROUTER_INPUT           /* one expert; the sigmoid of its logit scales what goes into it */
 } router_rule;
 
 typedef enum bias_presence {
@@ -145,11 +150,14 @@ typedef struct moe_rule {
     bool has_factor;       /* routed_scaling_factor */
     bool may_lack;         /* with 0 or 1 experts there are none */
     bool width_is_plain; /* experts are intermediate_size wide, there is no moe_intermediate_size */
+    const char *width_key; /* where another key has it; NULL: moe_intermediate_size */
+    int64_t width;         /* when that is absent */
+    int64_t only_used;     /* how many experts a row must have; 0: any number */
     /* The MLP that every token takes. */
     const char *shared_key; /* its width, or with shared_counts how many experts wide; NULL: none */
     const char *shared_flag; /* a key that counts what is one MLP all the same; NULL: none */
     bool shared_counts;
-    bool shared_is_plain; /* intermediate_size wide, without a key */
+    bool shared_is_plain; /* as wide as an expert, without a key */
     bool shared_is_gated; /* times a sigmoid */
     bool shared_is_fused; /* gate and up in one tensor */
     bool is_plain;        /* experts and what every token takes: down(act(up x)) */
@@ -247,6 +255,7 @@ typedef struct arch {
     bool is_local_rope_plain;   /* sliding layers have the same theta and no scaling */
     bool reads_rope_alpha;      /* theta * alpha^(d / (d - 2)) */
     bool reads_query_boost;     /* llama_4_scaling_beta: queries grow with the position */
+    bool tunes_bare_layers;     /* attn_temperature_tuning: those of layers without rope do */
     const char *reads[8];       /* keys that are refused in other families (config_layers.c) */
     const arch_keys *keys;      /* NULL: the usual names */
     const weight_naming *names; /* tensors of a folder that have other names than the usual */
@@ -260,8 +269,9 @@ typedef struct arch {
     int gguf_wide_layers; /* GGUF with so many layers: the scale is (hidden / heads)^-1/2 */
     window_rule windows;
     int32_t window_pattern; /* when absent */
-    int32_t sliding_window; /* when absent; 0: required where a layer slides */
-    int64_t max_positions;  /* when absent */
+    int32_t
+        sliding_window; /* or attention_chunk_size, when absent; 0: required where a layer slides */
+    int64_t max_positions; /* when absent */
     mixer_rule mixers;
     bool gates_attention; /* sigmoid gates: q_proj has 2 * head_dim rows a head */
     gemma_rule gemma;

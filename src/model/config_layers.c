@@ -17,8 +17,17 @@ typedef struct window_plan {
     bool all;
 } window_plan;
 
+/* What layer_types calls a layer that does not see everything, and the key that says how far. */
+static const char *local_kind(const arch *a) {
+    return a->windows == WINDOW_RULE_CHUNKS ? "chunked_attention" : "sliding_attention";
+}
+
+static const char *local_key(const arch *a) {
+    return a->windows == WINDOW_RULE_CHUNKS ? "attention_chunk_size" : "sliding_window";
+}
+
 static bool slides(const arch *a, const window_plan *p, int64_t layer) {
-    if (p->types) return !strcmp(p->types->items[layer]->string, "sliding_attention");
+    if (p->types) return !strcmp(p->types->items[layer]->string, local_kind(a));
     switch (a->windows) {
     case WINDOW_RULE_MISTRAL:
     case WINDOW_RULE_ALL:
@@ -31,6 +40,8 @@ static bool slides(const arch *a, const window_plan *p, int64_t layer) {
         return (layer + 1) % p->pattern != 0;
     case WINDOW_RULE_NO_ROPE:
         return p->all && !p->has_rope[layer];
+    case WINDOW_RULE_CHUNKS:
+        return p->all && p->has_rope[layer];
     }
     return false;
 }
@@ -47,10 +58,10 @@ static void check_layer_types(config_reader *r, const json_value *types, int64_t
     for (size_t i = 0; i < types->n; i++) {
         const char *type = mica_json_string(types->items[i], NULL);
         if (type && r->arch->mixers >= MIXERS_MAMBA2) continue; /* config_ssm.c knows them */
-        static const char *const others[] = {[MIXERS_ATTENTION] = "sliding_attention",
-                                             [MIXERS_DELTA] = "linear_attention",
-                                             [MIXERS_DELTA_FUSED] = "linear_attention",
-                                             [MIXERS_CONV] = "conv"};
+        const char *const others[] = {[MIXERS_ATTENTION] = local_kind(r->arch),
+                                      [MIXERS_DELTA] = "linear_attention",
+                                      [MIXERS_DELTA_FUSED] = "linear_attention",
+                                      [MIXERS_CONV] = "conv"};
         const char *other = others[r->arch->mixers];
         if (type && (!strcmp(type, "full_attention") || !strcmp(type, other))) continue;
         r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
@@ -82,12 +93,12 @@ static void read_pattern(config_reader *r, window_plan *p) {
     p->pattern = mica_config_integer(r, r->text, key, p->pattern, least, CONFIG_MAX_COUNT);
 }
 
-static window_plan read_plan(config_reader *r, const model_config *c, int64_t window,
+static window_plan read_plan(config_reader *r, const model_config *c, int32_t window,
                              const bool *has_rope) {
     window_plan p = {.types = mica_json_find_set(r->text, "layer_types"),
                      .pattern = 1,
                      .has_rope = has_rope,
-                     .all = window > 0};
+                     .all = window != 0};
     if (p.types) check_layer_types(r, p.types, c->n_layers);
     switch (r->arch->windows) {
     case WINDOW_RULE_MISTRAL:
@@ -95,6 +106,7 @@ static window_plan read_plan(config_reader *r, const model_config *c, int64_t wi
             window > 0 && (!strcmp(r->text_type, "mistral") || !strcmp(r->text_type, "ministral3"));
         break;
     case WINDOW_RULE_ALL:
+    case WINDOW_RULE_CHUNKS:
         break;
     case WINDOW_RULE_NO_ROPE:
         p.all = mica_config_flag(r, r->text, "use_sliding_window", false) && window > 0;
@@ -118,6 +130,8 @@ static void read_no_rope(config_reader *r, int64_t n_layers, bool *has_rope) {
     if (r->arch->no_rope != NO_ROPE_LIST) return;
     int64_t interval = mica_config_integer(r, r->text, "no_rope_layer_interval", 4, 1, INT32_MAX);
     const json_value *list = mica_json_find_set(r->text, "no_rope_layers");
+    bool is_empty = list && list->kind == JSON_KIND_ARRAY && !list->n;
+    if (is_empty && r->arch->windows == WINDOW_RULE_CHUNKS) list = NULL;
     if (list && (list->kind != JSON_KIND_ARRAY || (int64_t)list->n != n_layers)) {
         r->st = mica_fail(r->err, MICA_E_FORMAT,
                           "%s: config.json: \"no_rope_layers\" has %zu entries; expected one for "
@@ -141,22 +155,47 @@ static uint8_t rope_of(const config_reader *r, const model_config *c, int64_t la
     return sliding && c->n_ropes > 1;
 }
 
+/* Chunks are told from windows by their sign; only an absent attention_chunk_size has a default. */
+static int32_t read_window(config_reader *r) {
+    const char *key = local_key(r->arch);
+    const json_value *v = mica_json_find(r->text, key);
+    bool chunks = r->arch->windows == WINDOW_RULE_CHUNKS;
+    if (chunks && v && v->kind == JSON_KIND_NULL) return 0;
+    int64_t n = mica_config_integer(r, r->text, key, r->arch->sliding_window, 0, CONFIG_MAX_COUNT);
+    return (int32_t)(chunks ? -n : n);
+}
+
+/* attn_temperature_tuning is a flag, or a number that counts as one. */
+static void read_tuning(config_reader *r, model_config *c) {
+    const json_value *v = mica_json_find_set(r->text, "attn_temperature_tuning");
+    if (!r->arch->tunes_bare_layers) return;
+    bool is_number = v && mica_json_is_number(v);
+    bool on = is_number ? mica_json_double(v, 0.0) != 0.0
+                        : mica_config_flag(r, r->text, "attn_temperature_tuning", true);
+    if (!on) return;
+    c->query_boost = (float)mica_config_number(r, r->text, "attn_scale", 0.1);
+    c->query_boost_length =
+        (int32_t)mica_config_integer(r, r->text, "floor_scale", 8192, 1, CONFIG_MAX_COUNT);
+    c->query_boost_offset = 1;
+    c->boosts_bare_only = true;
+}
+
 void mica_config_read_windows(config_reader *r, model_config *c) {
     if (r->st) return;
-    int64_t window = mica_config_integer(r, r->text, "sliding_window", r->arch->sliding_window, 0,
-                                         CONFIG_MAX_COUNT);
+    int32_t window = read_window(r);
+    read_tuning(r, c);
     bool has_rope[MODEL_MAX_LAYERS];
     read_no_rope(r, c->n_layers, has_rope);
     window_plan p = read_plan(r, c, window, has_rope);
     for (int64_t i = 0; !r->st && i < c->n_layers; i++) {
         bool sliding = slides(r->arch, &p, i);
-        c->window[i] = sliding ? (int32_t)window : 0;
+        c->window[i] = sliding ? window : 0;
         c->rope_of_layer[i] = rope_of(r, c, i, has_rope[i], p.all);
         if (sliding && !window && p.types)
             r->st = mica_fail(r->err, MICA_E_FORMAT,
-                              "%s: config.json: layer_types[%lld] is sliding_attention, but "
-                              "\"sliding_window\" is missing or 0",
-                              r->where, (long long)i);
+                              "%s: config.json: layer_types[%lld] is %s, but \"%s\" is missing "
+                              "or 0",
+                              r->where, (long long)i, local_kind(r->arch), local_key(r->arch));
     }
 }
 

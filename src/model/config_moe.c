@@ -66,11 +66,20 @@ static bool lists_layer(const json_value *list, int64_t layer) {
 /* Layers [first, last] of which every step-th, counted from `offset`, has experts. */
 typedef struct sparse_layers {
     int64_t first, last, step, offset;
-    const json_value *only; /* layers that have none */
+    const json_value *only;  /* layers that have none */
+    const json_value *these; /* the layers that have some instead; NULL: no list */
 } sparse_layers;
 
 static int64_t layer_key(config_reader *r, const char *key, int64_t fallback, int64_t least) {
     return mica_config_integer(r, r->text, key, fallback, least, CONFIG_MAX_COUNT);
+}
+
+static const json_value *layer_list(config_reader *r, const char *key) {
+    const json_value *list = mica_json_find_set(r->text, key);
+    if (list && list->kind != JSON_KIND_ARRAY && !r->st)
+        r->st = mica_fail(r->err, MICA_E_FORMAT, "%s: config.json: \"%s\" must be a list of layers",
+                          r->where, key);
+    return r->st ? NULL : list;
 }
 
 static sparse_layers read_sparse_rule(config_reader *r, int64_t n_layers) {
@@ -82,11 +91,7 @@ static sparse_layers read_sparse_rule(config_reader *r, int64_t n_layers) {
     case SPARSE_STEP:
         s.step = layer_key(r, "decoder_sparse_step", 1, 1);
         s.offset = 1;
-        s.only = mica_json_find_set(r->text, "mlp_only_layers");
-        if (s.only && s.only->kind != JSON_KIND_ARRAY && !r->st)
-            r->st = mica_fail(r->err, MICA_E_FORMAT,
-                              "%s: config.json: \"mlp_only_layers\" must be a list of layers",
-                              r->where);
+        s.only = layer_list(r, "mlp_only_layers");
         break;
     case SPARSE_AFTER_DENSE:
         s.step = layer_key(r, "moe_layer_freq", 1, 1);
@@ -107,15 +112,21 @@ static sparse_layers read_sparse_rule(config_reader *r, int64_t n_layers) {
         s.first = layer_key(r, "expert_layer_offset", 1, 0);
         s.offset = s.step - s.first % s.step; /* i % step == first */
         break;
+    case SPARSE_LIST:
+        s.step = layer_key(r, "interleave_moe_layer_step", 1, 1);
+        s.offset = 1;
+        s.these = layer_list(r, "moe_layers");
+        break;
     }
     return s;
 }
 
 static void read_sparse_layers(config_reader *r, model_config *c) {
     sparse_layers s = read_sparse_rule(r, c->n_layers);
-    for (int64_t i = 0; !r->st && i < c->n_layers; i++)
-        c->moe.is_sparse[i] =
-            i >= s.first && i <= s.last && (i + s.offset) % s.step == 0 && !lists_layer(s.only, i);
+    for (int64_t i = 0; !r->st && i < c->n_layers; i++) {
+        bool fits = i >= s.first && i <= s.last && (i + s.offset) % s.step == 0;
+        c->moe.is_sparse[i] = s.these ? lists_layer(s.these, i) : fits && !lists_layer(s.only, i);
+    }
 }
 
 static void read_groups(config_reader *r, moe_config *moe) {
@@ -158,7 +169,7 @@ static void read_shared(config_reader *r, model_config *c) {
         if ((!rule->shared_key || strcmp(rule->shared_key, keys[i]) != 0) &&
             (!rule->shared_flag || strcmp(rule->shared_flag, keys[i]) != 0))
             refuse_other(r, keys[i], 0);
-    if (rule->shared_is_plain) moe->shared_size = c->intermediate_size;
+    if (rule->shared_is_plain) moe->shared_size = moe->intermediate_size;
     if (!rule->shared_key) return;
     int64_t n = mica_config_integer(r, r->text, rule->shared_key, 0, 0, CONFIG_MAX_WIDTH);
     if (rule->shared_counts && n > CONFIG_MAX_WIDTH / moe->intermediate_size)
@@ -181,14 +192,21 @@ static void read_scoring(config_reader *r) {
     }
 }
 
-/* Also at inference: how close to the best an expert must be to share its weight. */
-static void read_jitter(config_reader *r, moe_config *moe) {
-    moe->jitter = (float)mica_config_number(r, r->text, "router_jitter_noise", 0.01);
-    if (moe->n_experts_used != 2 && !r->st)
-        r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
-                          "%s: config.json: \"num_experts_per_tok\": %lld is not supported for %s, "
-                          "which chooses 2",
-                          r->where, (long long)moe->n_experts_used, r->arch->name);
+/* How many experts a row has, and how wide they are. */
+static void read_used(config_reader *r, const char *key, const model_config *c, moe_config *moe) {
+    const moe_rule *rule = r->arch->moe;
+    const char *width = rule->width_key ? rule->width_key : "moe_intermediate_size";
+    moe->n_experts_used = layer_count(r, key, 1, moe->n_experts);
+    if (rule->only_used && moe->n_experts_used != rule->only_used && !r->st)
+        r->st = mica_fail(
+            r->err, MICA_E_UNSUPPORTED,
+            "%s: config.json: \"%s\": %lld is not supported for %s, which chooses %lld", r->where,
+            key, (long long)moe->n_experts_used, r->arch->name, (long long)rule->only_used);
+    moe->intermediate_size = c->intermediate_size;
+    if (!rule->width_is_plain)
+        moe->intermediate_size =
+            mica_config_integer(r, r->text, width, rule->width ? rule->width : c->intermediate_size,
+                                1, CONFIG_MAX_WIDTH);
 }
 
 void mica_config_read_moe(config_reader *r, model_config *c) {
@@ -217,11 +235,7 @@ void mica_config_read_moe(config_reader *r, model_config *c) {
         return;
     }
     moe->n_experts = layer_count(r, count, 2, 1 << 16);
-    moe->n_experts_used = layer_count(r, used, 1, moe->n_experts);
-    moe->intermediate_size = c->intermediate_size;
-    if (!rule->width_is_plain)
-        moe->intermediate_size = mica_config_integer(r, r->text, "moe_intermediate_size",
-                                                     c->intermediate_size, 1, CONFIG_MAX_WIDTH);
+    read_used(r, used, c, moe);
     if (rule->has_latent)
         moe->latent_size =
             mica_config_integer(r, r->text, "moe_latent_size", 0, 0, CONFIG_MAX_WIDTH);
@@ -240,7 +254,8 @@ void mica_config_read_moe(config_reader *r, model_config *c) {
     moe->sum_extra = (float)rule->extra;
     moe->drops_selection_bias = rule->selection_bias == BIAS_BY_KEY &&
                                 !mica_config_flag(r, r->text, "use_expert_bias", true);
-    if (rule->scores == ROUTER_SPARSEMIXER) read_jitter(r, moe);
+    if (rule->scores == ROUTER_SPARSEMIXER) /* at inference too */
+        moe->jitter = (float)mica_config_number(r, r->text, "router_jitter_noise", 0.01);
     if (rule->is_clamped) {
         moe->act_alpha = (float)mica_config_number(r, r->text, "swiglu_alpha", 1.702);
         moe->act_limit = (float)mica_config_number(r, r->text, "swiglu_limit", 7.0);

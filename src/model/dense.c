@@ -137,7 +137,8 @@ static graph_id finish_heads(model_builder *b, graph_id x, const head_part *p, i
     if (kind == QK_NORM_HEAD) x = mica_builder_norm(b, x, p->norm, p->norm_name);
     if (kind == QK_NORM_HEADS || kind == QK_NORM_LIST) x = norm_heads(b, x, p);
     x = named(b, rotate(b, x, layer), p->name);
-    return kind == QK_NORM_LATE ? mica_builder_norm(b, x, p->norm, p->norm_name) : x;
+    bool plain = kind == QK_NORM_PLAIN && b->c->rope_of_layer[layer] != MODEL_NO_ROPE;
+    return kind == QK_NORM_LATE || plain ? mica_builder_norm(b, x, p->norm, p->norm_name) : x;
 }
 
 /* qkv [R, KV * (G + 2) * d] to q [R, KV * G, d], k and v [R, KV, d]. */
@@ -213,10 +214,11 @@ static graph_id attention(model_builder *b, int32_t layer, graph_id x) {
     if (!l->qkv.weight) v = mica_graph_heads(b->g, v, c->n_kv_heads);
     graph_id q = finish_heads(b, qkv[0], &q_part, layer);
     graph_id k = finish_heads(b, qkv[1], &k_part, layer);
-    if (c->query_boost != 0.0f)
+    bool is_bare = c->rope_of_layer[layer] == MODEL_NO_ROPE;
+    if (c->query_boost != 0.0f && (is_bare || !c->boosts_bare_only))
         q = named(b,
-                  mica_graph_position_scale(b->g, q, b->positions, c->query_boost, 0,
-                                            c->query_boost_length),
+                  mica_graph_position_scale(b->g, q, b->positions, c->query_boost,
+                                            c->query_boost_offset, c->query_boost_length),
                   "q_boost");
     graph_id o = mica_builder_attend(b, layer, q, k, v);
     if (c->gates_attention) {

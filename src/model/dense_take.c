@@ -198,6 +198,7 @@ static norm_weight take_qk_norm(model_taker *t, const char *name, int64_t n_head
     norm_weight joined = {0};
     switch (t->m->facts.qk_norm) {
     case QK_NORM_NONE:
+    case QK_NORM_PLAIN:
         break;
     case QK_NORM_HEAD:
     case QK_NORM_LATE:

@@ -49,6 +49,21 @@ static const weight_name hunyuan_names[] = {
     {NULL, NULL}};
 static const weight_naming hunyuan_naming = {.names = hunyuan_names};
 
+static const weight_name llama4_names[] = {
+    {"layers.N.feed_forward.gate_proj", "layers.N.mlp.gate_proj"},
+    {"layers.N.feed_forward.up_proj", "layers.N.mlp.up_proj"},
+    {"layers.N.feed_forward.down_proj", "layers.N.mlp.down_proj"},
+    {"layers.N.feed_forward.router", "layers.N.mlp.gate"},
+    {"layers.N.feed_forward.experts.gate_up_proj", "layers.N.mlp.experts.gate_up_proj"},
+    {"layers.N.feed_forward.experts.gate_proj", "layers.N.mlp.experts.gate_proj"},
+    {"layers.N.feed_forward.experts.up_proj", "layers.N.mlp.experts.up_proj"},
+    {"layers.N.feed_forward.experts.down_proj", "layers.N.mlp.experts.down_proj"},
+    {"layers.N.feed_forward.shared_expert.gate_proj", "layers.N.mlp.shared_expert.gate_proj"},
+    {"layers.N.feed_forward.shared_expert.up_proj", "layers.N.mlp.shared_expert.up_proj"},
+    {"layers.N.feed_forward.shared_expert.down_proj", "layers.N.mlp.shared_expert.down_proj"},
+    {NULL, NULL}};
+static const weight_naming llama4_naming = {.names = llama4_names};
+
 static const arch_keys minimax_keys = {.rotary_dims = "rotary_dim"};
 
 static const weight_name gpt_oss_names[] = {{"layers.N.mlp.router", "layers.N.mlp.gate"},
@@ -126,7 +141,8 @@ static const moe_rule olmoe = {
     .normalize = NORMALIZE_KEY,
     .width_is_plain = true,
 };
-static const moe_rule phimoe = {.scores = ROUTER_SPARSEMIXER, .width_is_plain = true};
+static const moe_rule phimoe = {
+    .scores = ROUTER_SPARSEMIXER, .width_is_plain = true, .only_used = 2};
 static const moe_rule qwen2_moe = {
     .sparse = SPARSE_STEP,
     .scores = ROUTER_SOFTMAX_ALL,
@@ -141,6 +157,16 @@ static const moe_rule qwen3_moe = {
     .gguf_normalizes = true,
 };
 
+static const moe_rule llama4 = {
+    .sparse = SPARSE_LIST,
+    .scores = ROUTER_INPUT,
+    .width_key = "intermediate_size",
+    .width = 8192,
+    .only_used = 1,
+    .shared_is_plain = true,
+    .is_turned = true,
+};
+
 static const arch_defaults gpt_oss_defaults = {.hidden_size = 2880,
                                                .n_layers = 36,
                                                .intermediate_size = 2880,
@@ -149,6 +175,16 @@ static const arch_defaults gpt_oss_defaults = {.hidden_size = 2880,
                                                .head_dim = 64,
                                                .vocab_size = 201088,
                                                .rms_norm_eps = 1e-5};
+
+static const arch_defaults llama4_defaults = {.hidden_size = 5120,
+                                              .n_layers = 48,
+                                              .intermediate_size = 16384,
+                                              .n_heads = 40,
+                                              .n_kv_heads = 8,
+                                              .head_dim = 128,
+                                              .vocab_size = 202048,
+                                              .rms_norm_eps = 1e-5};
+static const arch_keys llama4_keys = {.intermediate_size = "intermediate_size_mlp"};
 
 static const arch rows[] = {
     {
@@ -310,6 +346,33 @@ static const arch rows[] = {
         .max_positions = 2048,
         .names = &hunyuan_naming,
         .moe = &hunyuan,
+    },
+    {
+        .name = "llama4_text",
+        .tier = TIER_GENERIC,
+        .block = BLOCK_PRE,
+        .norm = NORM_RMS,
+        .qk_norm = QK_NORM_PLAIN,
+        .qk_norm_key = "use_qk_norm",
+        .has_qk_norm = true,
+        .act = ACT_SILU,
+        .qkv_bias = BIAS_RULE_ATTENTION_KEY,
+        .o_bias = BIAS_RULE_ATTENTION_KEY,
+        .tie = TIE_RULE_FALSE,
+        .rope_traditional = true,
+        .no_rope = NO_ROPE_LIST,
+        .tunes_bare_layers = true,
+        .reads = {"attention_chunk_size", "attn_temperature_tuning", "no_rope_layers",
+                  "use_qk_norm"},
+        .keys = &llama4_keys,
+        .names = &llama4_naming,
+        .rope_theta = 500000.0,
+        .windows = WINDOW_RULE_CHUNKS,
+        .sliding_window = 8192,
+        .max_positions = 131072,
+        .moe = &llama4,
+        .defaults = &llama4_defaults,
+        .wrapper_defaults = &llama4_defaults,
     },
     {
         .name = "minimax",

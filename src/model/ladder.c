@@ -27,6 +27,7 @@ static const struct {
     {"gemma4_unified", "gemma4_text"},
     {"gemma4", "gemma4_text"},
     {"gemma3n", "gemma3n_text"},
+    {"llama4", "llama4_text"},
     {"qwen3_5", "qwen3_5_text"},
     {"qwen3_5_moe", "qwen3_5_moe_text"},
 };
@@ -35,10 +36,8 @@ static const struct {
 static const struct {
     const char *type, *text_type;
 } wrappers[] = {
-    {"mistral3", "mistral"},
-    {"gemma3", "gemma3_text"},
-    {"qwen3_5", "qwen3_5_text"},
-    {"qwen3_5_moe", "qwen3_5_moe_text"},
+    {"mistral3", "mistral"},     {"gemma3", "gemma3_text"},           {"llama4", "llama4_text"},
+    {"qwen3_5", "qwen3_5_text"}, {"qwen3_5_moe", "qwen3_5_moe_text"},
 };
 
 static const char *remap(const char *type) {

@@ -129,10 +129,11 @@ typedef struct model_config {
     float head_multiplier;     /* of what goes into lm_head */
     float logit_multiplier;    /* of what comes out */
     float clip_qkv;            /* q, k and v are cut to [-clip, clip] */
-    float query_boost;         /* q * (1 + boost * ln(1 + floor(pos / length))) after rope */
-    int32_t query_boost_length;
+    float query_boost; /* q * (1 + boost * ln(1 + floor((pos + offset) / length))) after rope */
+    int32_t query_boost_length, query_boost_offset;
+    bool boosts_bare_only;                   /* only queries of layers without rope */
     bool learned_positions;                  /* embed_positions, added to the embedding */
-    int32_t window[MODEL_MAX_LAYERS];        /* 0: full attention */
+    int32_t window[MODEL_MAX_LAYERS];        /* 0: full; W: the last W; -C: chunks of C */
     uint8_t rope_of_layer[MODEL_MAX_LAYERS]; /* index into rope, or MODEL_NO_ROPE */
     rope_config rope[2];
     int n_ropes;

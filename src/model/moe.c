@@ -27,6 +27,8 @@ static router_scores score(model_builder *b, const moe_layer *l, graph_id x) {
     graph_id s = mica_builder_project(b, x, l->router, "router");
     if (rule->scores == ROUTER_SIGMOID) s = named(b, mica_graph_sigmoid(b->g, s), "router_scores");
     router_scores both = {s, s};
+    if (rule->scores == ROUTER_INPUT)
+        both.weights = named(b, mica_graph_sigmoid(b->g, s), "router_scores");
     if (l->selection_bias && rule->scores == ROUTER_SOFTMAX_ALL)
         both.choice = both.weights = named(b, mica_graph_softmax(b->g, s), "router_scores");
     if (l->selection_bias)
@@ -48,7 +50,8 @@ static graph_id weigh(model_builder *b, const router_scores *s, graph_id idx) {
     static const top_k_rule rules[] = {[ROUTER_SOFTMAX_ALL] = TOP_K_SOFTMAX_ALL,
                                        [ROUTER_SOFTMAX_CHOSEN] = TOP_K_SOFTMAX_CHOSEN,
                                        [ROUTER_SIGMOID] = TOP_K_PLAIN,
-                                       [ROUTER_SPARSEMIXER] = TOP_K_SPARSEMIXER};
+                                       [ROUTER_SPARSEMIXER] = TOP_K_SPARSEMIXER,
+                                       [ROUTER_INPUT] = TOP_K_PLAIN};
     const moe_config *c = &b->c->moe;
     bool ready = s->choice != s->weights; /* the scores are probabilities already */
     top_k_weighting w = {.rule = ready ? TOP_K_PLAIN : rules[b->a->moe->scores],
@@ -115,10 +118,12 @@ graph_id mica_builder_routed(model_builder *b, const moe_layer *l, graph_id x, g
     if (l->expert_scale) weights = scale_experts(b, l, idx, weights);
     graph_id groups = mica_graph_expert_groups(b->g, idx, (int32_t)b->c->moe.n_experts);
     groups = named(b, groups, "expert_rows");
+    bool scales_input = b->a->moe->scores == ROUTER_INPUT; /* one expert: its pairs are the rows */
+    if (scales_input) x = named(b, mica_graph_expert_combine(b->g, x, weights), "experts.input");
     graph_id y = named(b, gated(b, l, x, idx, groups), "experts.gated");
     y = expert_matmul(b, y, l->down, groups, "experts.down_proj");
     y = add_bias(b, y, l->down_bias, idx, "experts.down");
-    y = named(b, mica_graph_expert_combine(b->g, y, weights), "experts");
+    if (!scales_input) y = named(b, mica_graph_expert_combine(b->g, y, weights), "experts");
     if (y == GRAPH_NONE || b->g->force_dtype) return y;
     return named(b, mica_graph_cast(b->g, y, b->g->nodes[x].type.dtype), "experts");
 }

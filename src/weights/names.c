@@ -268,8 +268,8 @@ void mica_name_unpack(char *name) {
 
 bool mica_name_is_dropped(const char *name) {
     static const char *const towers[] = {
-        "vision_tower", "multi_modal_projector", "audio_tower", "embed_audio",
-        "embed_vision", "vision_embedder",       "visual.",     "mtp."};
+        "vision_tower",    "multi_modal_projector", "audio_tower", "embed_audio", "embed_vision",
+        "vision_embedder", "vision_model",          "visual.",     "mtp."};
     if (ends_with(name, "rotary_emb.inv_freq") || ends_with(name, "rope.inv_freq")) return true;
     if (strstr(name, "rotary_emb.") && ends_with(name, "_cached")) return true;
     if (starts_with(name, "model.")) name += strlen("model.");

@@ -68,8 +68,9 @@ static void make_attention(check_case *c) {
     check_output(c, check_float_dtype(c), 2, out);
     c->attr.attention.layout = l;
     c->attr.attention.scale = (float)(0.1 + 0.5 * fabs(check_uniform(&c->rng)));
+    int32_t sign = check_below(&c->rng, 2) ? 1 : -1; /* sliding, or chunks */
     c->attr.attention.window =
-        check_below(&c->rng, 2) ? 0 : (int32_t)check_between(&c->rng, 1, 150);
+        check_below(&c->rng, 2) ? 0 : sign * (int32_t)check_between(&c->rng, 1, 150);
     c->attr.attention.softcap = check_below(&c->rng, 3) ? 0.0f : 5.0f;
 }
 

@@ -68,12 +68,17 @@ static void expect_row(const world *w, int layer, int32_t slot, uint32_t number)
         }
 }
 
-/* What a query at position p sees, by the formula: max(0, p-W+1) .. p. */
+/* The oldest position that p sees: max(0, p-W+1); with chunks, the start of its own. */
+static int64_t oldest(int64_t window, int64_t p) {
+    if (window < 0) return p / -window * -window;
+    return window && p - window + 1 > 0 ? p - window + 1 : 0;
+}
+
+/* What a query at position p sees, by the formula: its oldest position .. p. */
 static void expect_visible(const world *w, const rows *r, int64_t p) {
     for (int l = 0; l < N_LAYERS; l++) {
         int g = w->layers[l].group;
-        int64_t window = w->windows[g];
-        int64_t from = window && p - window + 1 > 0 ? p - window + 1 : 0;
+        int64_t from = oldest(w->windows[g], p);
         const int32_t *table = mica_kv_table(r->seq, g);
         for (int64_t i = from; i <= p && i < r->n + r->pending; i++) {
             assert_true(table[i / 64] >= 0);
@@ -132,7 +137,7 @@ static bool try_reserve(world *w, rows *r, int64_t n) {
         return false; /* before anything was touched */
     }
     for (int g = 0; g < N_GROUPS; g++) {
-        int64_t low = r->n - w->windows[g] + 1 > 0 ? (r->n - w->windows[g] + 1) / 64 * 64 : 0;
+        int64_t low = oldest(w->windows[g], r->n) / 64 * 64;
         if (w->windows[g] && low > r->held_from[g]) r->held_from[g] = low;
     }
     if (st) {
@@ -196,7 +201,7 @@ static void op_trim(world *w, rows *r) {
     int64_t left = r->n - n;
     bool legal = true;
     for (int g = 0; g < N_GROUPS; g++) {
-        int64_t from = w->windows[g] && left - w->windows[g] + 1 > 0 ? left - w->windows[g] + 1 : 0;
+        int64_t from = oldest(w->windows[g], left);
         bool none = from >= left && left % 64 == 0;
         if (w->windows[g] && !none && from < r->held_from[g]) legal = false;
     }
@@ -257,7 +262,7 @@ static void world_init(world *w, uint64_t seed) {
     static const int32_t sizes[] = {1, 2, 17, 63, 64, 65, 100, 128, 130, 200};
     w->windows[0] = 0;
     for (int g = 1; g < N_GROUPS; g++)
-        w->windows[g] = sizes[draw(w, 10)];
+        w->windows[g] = g == N_GROUPS - 1 ? -sizes[draw(w, 10)] : sizes[draw(w, 10)];
     for (int l = 0; l < N_LAYERS; l++) {
         w->layers[l].group = l < N_GROUPS ? l : (int32_t)draw(w, N_GROUPS);
         assert_true(mica_kv_layout_init(&w->layers[l].layout, 1 + draw(w, 3), 2 + 2 * draw(w, 3),
@@ -293,11 +298,11 @@ static void random_operations(void **state) {
 static void room_for_all(void **state) {
     (void)state;
     for (int64_t chunk = 1; chunk <= 130; chunk += 43) {
-        int32_t windows[2] = {0, 70};
-        kv_layer_spec layers[2] = {{0, {0}}, {1, {0}}};
-        for (int l = 0; l < 2; l++)
+        int32_t windows[3] = {0, 70, -70};
+        kv_layer_spec layers[3] = {{0, {0}}, {1, {0}}, {2, {0}}};
+        for (int l = 0; l < 3; l++)
             assert_true(mica_kv_layout_init(&layers[l].layout, 1, 2, 2, MICA_F32));
-        kv_pool_spec spec = {windows, 2, layers, 2, 640, chunk, 2, 0};
+        kv_pool_spec spec = {windows, 3, layers, 3, 640, chunk, 2, 0};
         kv_pool *pool;
         kv_seq *a, *b;
         mica_error err;

@@ -14,6 +14,7 @@ arithmetic can then be compared with those of another.
 
 import copy
 import json
+import re
 import shutil
 import sys
 import tempfile
@@ -172,6 +173,38 @@ def write_gguf(path, tensors, config, arch):
     return plain
 
 
+def unstacked(tensors, path):
+    """gate_up_proj [E, H, 2I] and down_proj [E, I, H] of `path` as a matrix for each expert."""
+    out = {}
+    for key, x in tensors.items():
+        stem, _, last = key.rpartition(".")
+        if not stem.endswith(path) or last not in ("gate_up_proj", "down_proj"):
+            out[key] = x
+            continue
+        for e, w in enumerate(x.transpose(1, 2)):
+            half = w.shape[0] // 2
+            parts = {"down_proj": w} if last == "down_proj" else {
+                "gate_proj": w[:half], "up_proj": w[half:]}
+            for name, part in parts.items():
+                out[f"{stem}.{e}.{name}.weight"] = part.contiguous()
+    return out
+
+
+def restacked(plain, path):
+    out, stacks = {}, {}
+    for key, x in plain.items():
+        m = re.match(rf"(.*{re.escape(path)})\.(\d+)\.(\w+)\.weight$", key)
+        if m:
+            stacks.setdefault(m[1], {}).setdefault(m[3], []).append(x)
+        else:
+            out[key] = x
+    for stem, p in stacks.items():
+        both = [torch.cat(pair) for pair in zip(p["gate_proj"], p["up_proj"])]
+        out[stem + ".gate_up_proj"] = torch.stack(both).transpose(1, 2).contiguous()
+        out[stem + ".down_proj"] = torch.stack(p["down_proj"]).transpose(1, 2).contiguous()
+    return out
+
+
 def is_router(path):
     return path.endswith((".gate", ".router", ".router.layer", ".gate.wg", "shared_expert_gate"))
 
@@ -216,7 +249,7 @@ def choice_of(output):
     for x in output if isinstance(output, tuple) else (output,):
         if isinstance(x, torch.Tensor) and x.dtype in (torch.int64, torch.int32):
             return x
-    raise ValueError("a router without indices")
+    return output[0].argmax(-1, keepdim=True)  # scores that are 0 but for the chosen expert
 
 
 class Watch:
@@ -340,7 +373,11 @@ def make(name, spec, args):
             write_folder(Path(temp) / "plain", plain, saved, {"format": "pt"})
             result, logits = run(Path(temp) / "plain", name, spec, args.work)
         else:
-            packed, plain, quant = quantized_folder(stored(tensors, torch.bfloat16), spec, saved)
+            path = spec.get("split_stacks")
+            tensors = stored(tensors, torch.bfloat16)
+            packed, plain, quant = quantized_folder(
+                unstacked(tensors, path) if path else tensors, spec, saved)
+            plain = restacked(plain, path) if path else plain
             legacy = spec.get("hub_config", lambda c: c)(copy.deepcopy(saved))
             write_folder(args.out / name, packed,
                          {**legacy, "quantization": quant, "quantization_config": quant},

@@ -30,8 +30,7 @@ typedef struct key_range {
 
 static inline key_range visible_keys(int32_t window, int64_t pos, int64_t span_lo,
                                      int64_t span_hi) {
-    int64_t lo = window > 0 && pos - window + 1 > 0 ? pos - window + 1 : 0;
-    int64_t hi = pos + 1;
+    int64_t lo = mica_oldest_key(window, pos), hi = pos + 1;
     key_range r = {lo < span_lo ? lo : span_lo, hi > span_hi ? hi : span_hi};
     if (r.lo < 0) r.lo = 0;
     return r;
