@@ -143,7 +143,11 @@ static void read_sizes(gguf_reader *r, model_config *c, config_facts *facts) {
     c->moe.n_draft_layers = mica_meta_size(r, "nextn_predict_layers", 0, 0, c->n_layers - 1);
     c->n_layers -= c->moe.n_draft_layers;
     c->hidden_size = mica_meta_size(r, "embedding_length", -1, 1, CONFIG_MAX_WIDTH);
-    c->intermediate_size = mica_meta_layer_size(r, "feed_forward_length", -1);
+    /* a family whose layers all have experts may have no width of another MLP */
+    bool all = r->arch->moe && r->arch->moe->sparse == SPARSE_ALL;
+    int64_t experts = mica_meta_size(r, "expert_feed_forward_length", 0, 1, CONFIG_MAX_WIDTH);
+    c->intermediate_size =
+        mica_meta_layer_size(r, "feed_forward_length", all && experts > 0 ? experts : -1);
     c->n_heads = mica_meta_layer_size(r, "attention.head_count", -1);
     c->n_kv_heads = mica_meta_layer_size(r, "attention.head_count_kv", c->n_heads);
     c->max_positions =
@@ -308,7 +312,7 @@ static void read_dims(gguf_reader *r, const model_config *c, rope_config *rope) 
 static void read_ropes(gguf_reader *r, model_config *c) {
     rope_config *rope = &c->rope[0];
     c->learned_positions = r->arch->no_rope == NO_ROPE_ALL;
-    if (c->learned_positions) return;
+    if (r->arch->no_rope >= NO_ROPE_ALL) return;
     mica_rope_defaults(rope, read_theta(r, "rope.freq_base", 10000.0));
     rope->max_positions = c->max_positions;
     read_scaling(r, rope);

@@ -215,6 +215,7 @@ static const struct {
     {"attention_multiplier", REFUSE_SET, 0},
     {"attn_output_gate", REFUSE_UNLESS, 0},
     {"attn_temperature_tuning", REFUSE_UNLESS, 0},
+    {"block_configs", REFUSE_SET, 0},
     {"clip_qkv", REFUSE_SET, 0},
     {"embedding_multiplier", REFUSE_UNLESS, 1},
     {"enable_moe_block", REFUSE_UNLESS, 0},

@@ -49,6 +49,8 @@ static const moe_rule jamba_moe = {
 };
 
 static const arch_defaults jamba = {.rms_norm_eps = 1e-6};
+/* all MLPs are experts */
+static const arch_defaults all_experts = {.intermediate_size = 1};
 /* no attention and no MLP */
 static const arch_defaults mamba = {.intermediate_size = 1, .n_heads = 1, .rms_norm_eps = 1e-5};
 static const arch_defaults lfm2 = {.rms_norm_eps = 1e-5};
@@ -235,6 +237,8 @@ static const arch rows[] = {
         .gguf_tiled = true,
         .gates_attention = true,
         .moe = &qwen3_5_moe,
+        .defaults = &all_experts,
+        .wrapper_defaults = &all_experts,
     },
     {
         .name = "qwen3_5_text",

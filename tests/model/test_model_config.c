@@ -502,6 +502,8 @@ static void test_dense_rejections(void **state) {
                MICA_E_UNSUPPORTED, "\"mlp_hidden_act\": \"tanh\" is not supported");
     expect_bad(OF("nemotron_h") ",\"hybrid_override_pattern\":\"M\",\"time_step_min\":-1}",
                MICA_E_FORMAT, "\"time_step_min\" must be from 0 to the end");
+    expect_bad(OF("nemotron_h") ",\"hybrid_override_pattern\":\"M\",\"block_configs\":[]}",
+               MICA_E_UNSUPPORTED, "\"block_configs\": [...] is not supported for nemotron_h");
     expect_bad(OF("mixtral") ",\"moe_latent_size\":8}", MICA_E_UNSUPPORTED,
                "\"moe_latent_size\": 8 is not supported for mixtral");
     expect_bad(OF("ministral3") ",\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":4,"

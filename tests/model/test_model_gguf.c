@@ -323,6 +323,7 @@ static void test_mixers(void **state) {
     m = start_scan("nemotron_h", 4);
     add_array(&m, "attention.head_count_kv", heads, 4);
     add_array(&m, "feed_forward_length", widths, 4);
+    add_u32(&m, "rope.dimension_count", 6); /* written, but nothing rotates */
     expect_mixers(&r, &m, nemotron, 4);
     assert_int_equal(r.config.intermediate_size, 48);
     assert_int_equal(r.config.ssm.head_dim, 16);

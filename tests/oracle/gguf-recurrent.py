@@ -166,7 +166,7 @@ def add_config(w, c, arch):
     if arch.startswith("nemotron_h"):
         wide = c["moe_intermediate_size"] if has_experts else wide
         w.add_feed_forward_length([wide if k == "mlp" else 0 for k in kinds])
-    else:
+    elif arch != "qwen35moe":
         w.add_feed_forward_length(0 if arch.startswith("mamba") else wide)
     kv = c.get("num_key_value_heads", 0)
     if arch in QWEN_ARCHS or arch == "falcon-h1":

@@ -166,6 +166,8 @@ def make(name, spec, args):
     with tempfile.TemporaryDirectory() as temp:
         tensors, saved = moe.hub_tensors(model, temp)
         saved.pop("transformers_version", None)
+        if spec["type"] == "qwen3_5_moe_text":  # has no other MLP, and published files no such key
+            saved.pop("intermediate_size")
         tensors = moe.stored(tensors, torch.bfloat16)
         plain, out, extra = tensors, tensors, {"dtype": "bfloat16"}
         if is_quantized:
