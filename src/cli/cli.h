@@ -4,12 +4,14 @@
 #define MICA_CLI_CLI_H
 
 #include "cli/args.h"
+#include "base/file.h"
 #include "engine/engine.h"
 #include "text/tokenizer.h"
 
 /* Verbs: argv after the verb's name; they return the process's exit code. */
 int mica_verb_generate(int argc, char **argv);
 int mica_verb_logits(int argc, char **argv);
+int mica_verb_embed(int argc, char **argv);
 int mica_verb_tokenize(int argc, char **argv);
 int mica_verb_detokenize(int argc, char **argv);
 int mica_verb_template(int argc, char **argv);
@@ -72,6 +74,11 @@ void mica_progress_end(cli_progress *p);
  */
 void mica_cli_catch_interrupt(void);
 bool mica_cli_interrupted(void);
+
+/* Begins a NumPy file of float32 [n_rows, n_columns], which rows put into *out follow; "-" is
+ * standard output. Close *out, also after a failure. */
+mica_status mica_cli_open_npy(mica_writer *out, const char *path, int64_t n_rows, int64_t n_columns,
+                              mica_error *err);
 
 /* All of standard input. mica_free(*out). */
 mica_status mica_cli_read_stdin(char **out, size_t *n_out, mica_error *err);

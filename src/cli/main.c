@@ -18,6 +18,7 @@ typedef struct verb_entry {
 static const verb_entry verbs[] = {
     {"generate", "gen", mica_verb_generate, "continue a prompt, streaming the text"},
     {"logits", NULL, mica_verb_logits, "write next-token logits for given ids to a .npy file"},
+    {"embed", NULL, mica_verb_embed, "texts to vectors, with an embedding model"},
     {"tokenize", NULL, mica_verb_tokenize, "text to token ids"},
     {"detokenize", NULL, mica_verb_detokenize, "token ids to text"},
     {"template", NULL, mica_verb_template, "a conversation as the chat template renders it"},

@@ -97,6 +97,10 @@ mica_status mica_cli_find_model(char **out, const char *model_name, mica_error *
     char *folder = models_folder(err, &st);
     if (!folder) return st;
     char *path = mica_asprintf("%s/%s.gguf", folder, model_name);
+    if (path && !mica_path_exists(path)) { /* some are folders */
+        mica_free(path);
+        path = mica_path_join(folder, model_name);
+    }
     if (!path) {
         st = mica_fail(err, MICA_E_NOMEM, "out of memory");
     } else if (!mica_path_exists(path)) {
@@ -205,6 +209,23 @@ int mica_cli_finish_output(int rc) {
         return EXIT_FAILED;
     }
     return rc;
+}
+
+/* Version 1.0 header: magic, length, a Python literal padded with spaces to 64 bytes. */
+mica_status mica_cli_open_npy(mica_writer *out, const char *path, int64_t n_rows, int64_t n_columns,
+                              mica_error *err) {
+    char text[118];
+    int n = snprintf(text, sizeof(text),
+                     "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %lld), }",
+                     (long long)n_rows, (long long)n_columns);
+    memset(text + n, ' ', sizeof(text) - (size_t)n);
+    text[sizeof(text) - 1] = '\n';
+    static const unsigned char magic[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, sizeof(text), 0};
+    mica_status st = strcmp(path, "-")
+                         ? mica_writer_open(out, path, err)
+                         : mica_writer_open_fd(out, STDOUT_FILENO, "standard output", err);
+    if (!st) st = mica_writer_put(out, magic, sizeof(magic), err);
+    return st ? st : mica_writer_put(out, text, sizeof(text), err);
 }
 
 mica_status mica_cli_read_stdin(char **out, size_t *n_out, mica_error *err) {

@@ -1,7 +1,6 @@
 /* verb_logits.c: `mica logits`: next-token logits of given ids as a NumPy file, row by row. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
 
@@ -10,22 +9,6 @@ typedef struct npy_file {
     int64_t n_rows, n_columns, next;
     cli_progress progress;
 } npy_file;
-
-/* Version 1.0 header: magic, length, a Python literal padded with spaces to 64 bytes. */
-static mica_status npy_open(npy_file *out, const char *path, mica_error *err) {
-    char text[118];
-    int n = snprintf(text, sizeof(text),
-                     "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %lld), }",
-                     (long long)out->n_rows, (long long)out->n_columns);
-    memset(text + n, ' ', sizeof(text) - (size_t)n);
-    text[sizeof(text) - 1] = '\n';
-    static const unsigned char magic[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, sizeof(text), 0};
-    mica_status st = strcmp(path, "-")
-                         ? mica_writer_open(&out->writer, path, err)
-                         : mica_writer_open_fd(&out->writer, STDOUT_FILENO, "standard output", err);
-    if (!st) st = mica_writer_put(&out->writer, magic, sizeof(magic), err);
-    return st ? st : mica_writer_put(&out->writer, text, sizeof(text), err);
-}
 
 static mica_status on_logits(void *user, int64_t i, const float *logits, mica_error *err) {
     npy_file *npy = user;
@@ -53,7 +36,7 @@ static mica_status write_logits(engine *e, const token_list *ids, bool decode, c
                                   .on_progress = on_progress,
                                   .user = &npy};
     mica_progress_begin(&npy.progress, "logits");
-    st = npy_open(&npy, path, err);
+    st = mica_cli_open_npy(&npy.writer, path, npy.n_rows, npy.n_columns, err);
     if (!st) st = mica_session_eval(s, ids->ids, (int64_t)ids->n, &options, err);
     mica_progress_end(&npy.progress);
     st = mica_writer_close(&npy.writer, st, err);

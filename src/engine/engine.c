@@ -39,6 +39,8 @@ static mica_status check_options(const engine_options *o, mica_error *err) {
     return check_number("the context", o->max_context, INT32_MAX / 2, err);
 }
 
+static bool is_encoder(const engine *e) { return mica_model_config(e->model)->is_encoder; }
+
 static mica_status set_sizes(engine *e, const engine_options *o, mica_error *err) {
     int64_t of_model = mica_model_config(e->model)->max_positions;
     if (of_model <= 0) of_model = UNKNOWN_CONTEXT;
@@ -51,7 +53,10 @@ static mica_status set_sizes(engine *e, const engine_options *o, mica_error *err
     e->max_seqs = o->max_seqs ? o->max_seqs : 1;
     e->max_logits = o->max_logits ? o->max_logits : 1;
     e->chunk = o->chunk ? o->chunk : DEFAULT_CHUNK;
-    if (e->chunk > e->max_context) e->chunk = (int32_t)e->max_context;
+    /* all rows of a text are in one step, since each sees every other */
+    if (is_encoder(e) && e->chunk < e->max_context) e->chunk = (int32_t)e->max_context;
+    if (e->chunk > e->max_context && !is_encoder(e)) e->chunk = (int32_t)e->max_context;
+    e->vocab_size = mica_model_config(e->model)->vocab_size;
     return MICA_OK;
 }
 
@@ -73,31 +78,50 @@ static mica_dtype written_dtype(const graph *g, mica_dtype dtype) {
     return dtype;
 }
 
-static mica_status build_graph(engine *e, const engine_options *o, mica_error *err) {
+static mica_status build_graph(engine *e, const engine_options *o, bool hidden, model_graph *out,
+                               bool *is_built, mica_error *err) {
     model_build_options b = build_options(e, o);
-    mica_status st = mica_model_build(e->model, &b, &e->graph, err);
+    b.hidden = hidden;
+    mica_status st = mica_model_build(e->model, &b, out, err);
     if (st) return st;
-    e->has_graph = true;
-    mica_dtype written = written_dtype(&e->graph.g, b.dtype);
-    if (!o->exact || written == b.cache_dtype) return MICA_OK;
-    mica_model_graph_deinit(&e->graph);
-    e->has_graph = false;
+    mica_dtype written = written_dtype(&out->g, b.dtype);
+    *is_built = !o->exact || written == b.cache_dtype;
+    if (*is_built) return MICA_OK;
+    mica_model_graph_deinit(out);
     b.cache_dtype = written;
-    if ((st = mica_model_build(e->model, &b, &e->graph, err))) return st;
-    e->has_graph = true;
-    return MICA_OK;
+    st = mica_model_build(e->model, &b, out, err);
+    *is_built = !st;
+    return st;
+}
+
+static mica_status build_graphs(engine *e, const engine_options *o, mica_error *err) {
+    bool generates = o->use != ENGINE_EMBEDS && !is_encoder(e);
+    mica_status st = MICA_OK;
+    if (o->use == ENGINE_GENERATES && is_encoder(e))
+        return mica_fail(err, MICA_E_UNSUPPORTED,
+                         "%s is an encoder: it makes embeddings (mica embed) and no text",
+                         mica_model_config(e->model)->model_type);
+    if (generates) st = build_graph(e, o, false, &e->graph, &e->has_graph, err);
+    if (st || o->use == ENGINE_GENERATES) return st;
+    st = build_graph(e, o, true, &e->embed_graph, &e->has_embed_graph, err);
+    return st ? st : mica_model_embedding(e->model, &e->memory, &e->embedding, err);
 }
 
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static mica_status make_runner(engine *e, lever_set levers, int64_t n_rows, mica_error *err) {
+static plan_options bounds(const engine *e, lever_set levers, int64_t n_rows, int64_t n_outputs) {
     plan_options p = {.levers = levers};
     p.bound[GRAPH_FIXED] = 1;
     p.bound[GRAPH_ROWS] = most(n_rows, e->max_seqs);
-    p.bound[GRAPH_LOGITS] = least(most(e->max_logits, e->max_seqs), p.bound[GRAPH_ROWS]);
+    p.bound[GRAPH_LOGITS] = least(most(n_outputs, e->max_seqs), p.bound[GRAPH_ROWS]);
     p.bound[GRAPH_SEQS] = e->max_seqs;
-    return mica_runner_init(&e->runners[e->n_runners++], e, &p, err);
+    return p;
+}
+
+static mica_status make_runner(engine *e, lever_set levers, int64_t n_rows, mica_error *err) {
+    const plan_options p = bounds(e, levers, n_rows, e->max_logits);
+    return mica_runner_init(&e->runners[e->n_runners++], e, &e->graph, &p, err);
 }
 
 static mica_status make_runners(engine *e, const engine_options *o, mica_error *err) {
@@ -105,17 +129,34 @@ static mica_status make_runners(engine *e, const engine_options *o, mica_error *
     mica_status st;
     for (int i = 0; i < o->n_levers; i++)
         if ((st = mica_lever_switch(&levers, o->levers[i], err))) return st;
+    if (e->has_embed_graph) { /* every row's hidden state may be wanted */
+        const plan_options p = bounds(e, levers, e->chunk, e->chunk);
+        if ((st = mica_runner_init(&e->embedder, e, &e->embed_graph, &p, err))) return st;
+    }
+    if (!e->has_graph) return MICA_OK;
     if ((st = make_runner(e, levers, e->chunk, err)) || o->exact) return st;
     levers = mica_levers_for_decode(levers);
     return make_runner(e, levers, least(DECODE_ROWS, e->max_context), err);
 }
 
+/* Sequences at full length for which there must be room. One more than are open at once where a
+ * sequence may be run again beside itself. Of texts to embed one may be as long as the context;
+ * the others lie in one step, each with two blocks that it does not fill. */
+static int64_t seqs_of_pool(const engine *e) {
+    int64_t n = e->max_seqs + mica_model_rope_switches(e->model, 0, INT64_MAX);
+    if (e->n_runners) return n;
+    for (int g = 0; g < e->embed_graph.n_groups; g++)
+        if (e->embed_graph.windows[g] != 0) return n;
+    int64_t in_step = e->embedder.plan->bound[GRAPH_ROWS] + 2 * KV_BLOCK * (int64_t)e->max_seqs;
+    return least(n, 2 + in_step / e->max_context);
+}
+
 static mica_status make_pool(engine *e, mica_error *err) {
-    const model_graph *mg = &e->graph;
+    const model_graph *mg = mica_engine_graph(e);
     kv_layer_spec layers[MODEL_MAX_LAYERS];
     for (int i = 0; i < mg->n_caches; i++)
         layers[i] = (kv_layer_spec){mg->caches[i].group, mg->caches[i].layout};
-    int64_t max_rows = 0;
+    int64_t max_rows = e->has_embed_graph ? e->embedder.plan->bound[GRAPH_ROWS] : 0;
     for (int i = 0; i < e->n_runners; i++)
         max_rows = most(max_rows, e->runners[i].plan->bound[GRAPH_ROWS]);
     const kv_pool_spec spec = {.windows = mg->windows,
@@ -124,9 +165,7 @@ static mica_status make_pool(engine *e, mica_error *err) {
                                .n_layers = mg->n_caches,
                                .max_positions = e->max_context,
                                .max_rows = least(max_rows, e->max_context),
-                               /* one more where a sequence may be run again beside itself */
-                               .max_seqs =
-                                   e->max_seqs + mica_model_rope_switches(e->model, 0, INT64_MAX),
+                               .max_seqs = seqs_of_pool(e),
                                .state_bytes = mg->state_bytes};
     mica_status st = mica_kv_pool_new(&e->pool, &spec, err);
     if (st) return st;
@@ -155,7 +194,7 @@ mica_status mica_engine_open(engine **out, const char *path, const engine_option
     if ((st = mica_cpu_new(&e->backend, options->n_threads, options->cpu_mask, err))) goto out;
     if ((st = load_model(e, path, options, err))) goto out;
     if ((st = set_sizes(e, options, err))) goto out;
-    if ((st = build_graph(e, options, err))) goto out;
+    if ((st = build_graphs(e, options, err))) goto out;
     if ((st = make_runners(e, options, err))) goto out;
     if ((st = make_pool(e, err))) goto out;
     e->load_s = mica_now_s() - start;
@@ -171,7 +210,9 @@ void mica_engine_close(engine *e) {
     mica_kv_pool_free(e->pool);
     for (int i = 0; i < e->n_runners; i++)
         mica_runner_deinit(&e->runners[i]);
+    mica_runner_deinit(&e->embedder);
     if (e->has_graph) mica_model_graph_deinit(&e->graph);
+    if (e->has_embed_graph) mica_model_graph_deinit(&e->embed_graph);
     mica_model_close(e->model);
     mica_cpu_free(e->backend);
     mica_arena_deinit(&e->memory);
@@ -187,7 +228,7 @@ int64_t mica_engine_vocab_size(const engine *e) { return e->vocab_size; }
 cpu_backend *mica_engine_backend(const engine *e) { return e->backend; }
 
 const plan *mica_engine_plan(const engine *e, row_role role) {
-    return e->runners[e->n_runners > 1 ? role : 0].plan;
+    return e->n_runners ? e->runners[e->n_runners > 1 ? role : 0].plan : e->embedder.plan;
 }
 
 double mica_engine_load_s(const engine *e) { return e->load_s; }

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "kv/kv.h"
+#include "model/embedding.h"
 #include "model/model.h"
 
 typedef struct engine engine;
@@ -12,7 +13,12 @@ typedef struct session session; /* one sequence: its cache and its token log */
 
 typedef enum row_role { ROLE_PROMPT, ROLE_DECODE } row_role;
 
+/* What an engine is opened for. An encoder embeds only: to generate with it is MICA_E_UNSUPPORTED.
+ */
+typedef enum engine_use { ENGINE_GENERATES, ENGINE_EMBEDS, ENGINE_DOES_BOTH } engine_use;
+
 typedef struct engine_options {
+    engine_use use;
     bool exact;
     bool has_dtype; /* with exact only */
     mica_dtype dtype;
@@ -37,7 +43,7 @@ const model *mica_engine_model(const engine *e);
 int64_t mica_engine_max_context(const engine *e);
 int64_t mica_engine_vocab_size(const engine *e); /* columns of the logits */
 cpu_backend *mica_engine_backend(const engine *e);
-/* The plan of a role, for `mica plan`. */
+/* The plan of a role, or that of embeddings in an engine for these alone; for `mica plan`. */
 const plan *mica_engine_plan(const engine *e, row_role role);
 double mica_engine_load_s(const engine *e);
 /* Multiplications and additions that a prompt of n tokens takes: matmuls, of experts those that its
@@ -72,6 +78,35 @@ mica_status mica_session_eval(session *s, const int32_t *ids, int64_t n_ids,
                               const eval_options *options, mica_error *err);
 /* Drops the newest n positions. */
 mica_status mica_session_trim(session *s, int64_t n, mica_error *err);
+
+/* ---- embeddings (embed.c): of engines that embed ---- */
+/* What the model's own files say; NULL: the engine was not opened to embed. */
+const embedding_config *mica_engine_embedding(const engine *e);
+int64_t mica_engine_embedding_size(const engine *e); /* numbers of a whole vector */
+int64_t mica_engine_max_embedded(const engine *e);   /* tokens of a text at most */
+
+typedef struct embed_text {
+    const int32_t *ids; /* as the model wants them, special tokens included (embed_text.h) */
+    int64_t n_ids;
+    int64_t n_prompt; /* the first of them that pooling leaves out */
+} embed_text;
+
+typedef struct embed_options {
+    pooling_kind pooling;
+    bool normalize;
+    int64_t n_dims; /* the first numbers of a vector only, cut before it is normalized; 0: all */
+    /* Between steps: done and total rows; false cancels (MICA_E_CANCELLED). May be NULL. */
+    bool (*on_progress)(void *user, int64_t done, int64_t total);
+    void *user;
+} embed_options;
+
+/* As the model's files say. */
+void mica_embed_defaults(const engine *e, embed_options *options);
+/* One vector a text: out [n_texts, n_dims]. Texts share steps, up to `chunk` rows and `max_seqs`
+ * texts at once; a vector does not depend on the texts beside it. MICA_E_LIMIT: a text is too long
+ * (both numbers); MICA_E_INVALID: an empty one, or an id outside the vocabulary. */
+mica_status mica_embed(engine *e, const embed_text *texts, int64_t n_texts,
+                       const embed_options *options, float *out, mica_error *err);
 
 /* ---- sampler (docs: decode, processors and filters) ---- */
 typedef struct sampler_options {

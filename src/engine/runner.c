@@ -21,7 +21,7 @@ static mica_status bind_array(runner *r, engine *e, int32_t slot, int64_t n, siz
 }
 
 static mica_status bind_rows(runner *r, engine *e, mica_error *err) {
-    const model_graph *mg = &e->graph;
+    const model_graph *mg = r->graph;
     const int64_t *bound = r->plan->bound;
     const struct {
         int32_t slot;
@@ -42,7 +42,7 @@ static mica_status bind_rows(runner *r, engine *e, mica_error *err) {
 }
 
 static mica_status bind_groups(runner *r, engine *e, mica_error *err) {
-    const model_graph *mg = &e->graph;
+    const model_graph *mg = r->graph;
     const int64_t *bound = r->plan->bound;
     mica_status st = MICA_OK;
     for (int g = 0; !st && g < mg->n_groups; g++) {
@@ -62,7 +62,7 @@ static mica_status bind_groups(runner *r, engine *e, mica_error *err) {
 }
 
 static mica_status bind_states(runner *r, engine *e, mica_error *err) {
-    const model_graph *mg = &e->graph;
+    const model_graph *mg = r->graph;
     int64_t n = r->plan->bound[GRAPH_SEQS];
     mica_status st = bind_array(r, e, mg->states_in, n, sizeof(uint64_t), &r->states_in, err);
     if (!st) st = bind_array(r, e, mg->states_out, n, sizeof(uint64_t), &r->states_out, err);
@@ -70,9 +70,10 @@ static mica_status bind_states(runner *r, engine *e, mica_error *err) {
     return st;
 }
 
-mica_status mica_runner_init(runner *r, engine *e, const plan_options *options, mica_error *err) {
-    mica_status st =
-        mica_plan_compile(&r->plan, &e->graph.g, mica_cpu_target(e->backend), options, err);
+mica_status mica_runner_init(runner *r, engine *e, const model_graph *mg,
+                             const plan_options *options, mica_error *err) {
+    r->graph = mg;
+    mica_status st = mica_plan_compile(&r->plan, &mg->g, mica_cpu_target(e->backend), options, err);
     if (st) return st;
     if ((st = mica_cpu_exec_new(&r->exec, e->backend, r->plan, err))) return st;
     r->arrays = mica_arena_calloc(&e->memory, (size_t)r->plan->n_inputs, sizeof(*r->arrays));
@@ -81,10 +82,10 @@ mica_status mica_runner_init(runner *r, engine *e, const plan_options *options, 
     if ((st = bind_rows(r, e, err))) return st;
     if ((st = bind_groups(r, e, err))) return st;
     if ((st = bind_states(r, e, err))) return st;
-    const graph_type *logits = &r->plan->outputs[0].type;
-    e->vocab_size = logits->dim[1].n;
-    if (logits->dtype == MICA_F32) return MICA_OK;
-    r->row = mica_arena_calloc(&e->memory, (size_t)e->vocab_size, sizeof(float));
+    const graph_type *output = &r->plan->outputs[0].type;
+    r->n_columns = output->dim[1].n;
+    if (output->dtype == MICA_F32) return MICA_OK;
+    r->row = mica_arena_calloc(&e->memory, (size_t)r->n_columns, sizeof(float));
     return r->row ? MICA_OK : mica_fail(err, MICA_E_NOMEM, "out of memory for a row of logits");
 }
 

@@ -2,7 +2,8 @@
  *
  * A runner is one compiled plan with its executor and the input arrays of a step, all made when the
  * engine opens: a step writes into them and allocates nothing. Exact engines have one runner for
- * both roles, fast ones a runner for each.
+ * both roles, fast ones a runner for each. What makes embeddings is a runner of its own, over a
+ * graph that ends in hidden states; it shares weights and cache with the others.
  */
 #ifndef MICA_ENGINE_RUNTIME_H
 #define MICA_ENGINE_RUNTIME_H
@@ -10,6 +11,7 @@
 #include "engine/engine.h"
 
 typedef struct runner {
+    const model_graph *graph;
     plan *plan;
     cpu_exec *exec;
     void **arrays; /* [n_inputs]: the arrays below by input slot */
@@ -19,18 +21,21 @@ typedef struct runner {
     int32_t *slots[MODEL_MAX_GROUPS];                          /* [rows] */
     float *periods[2];                                         /* [rows, n_periods]; NULL: none */
     int64_t n_periods[2];
-    uint64_t *states_in, *states_out;                          /* [seqs]; NULL: no recurrent layer */
-    int32_t *seq_rows;                                         /* [seqs + 1] */
-    float *row; /* [vocab]: a logits row widened; NULL when the plan gives f32 */
+    uint64_t *states_in, *states_out; /* [seqs]; NULL: no recurrent layer */
+    int32_t *seq_rows;                /* [seqs + 1] */
+    int64_t n_columns;                /* of the output: the vocabulary, or the hidden size */
+    float *row; /* [n_columns]: an output row widened; NULL when the plan gives f32 */
 } runner;
 
 struct engine {
     model *model;
     cpu_backend *backend;
-    model_graph graph;
-    bool has_graph;
-    runner runners[2]; /* by row_role; exact: [0] alone */
+    model_graph graph, embed_graph;
+    bool has_graph, has_embed_graph;
+    runner runners[2]; /* by row_role; exact: [0] alone; none in an engine for embeddings alone */
     int n_runners;
+    runner embedder; /* with has_embed_graph */
+    embedding_config embedding;
     kv_pool *pool;
     void *caches[MODEL_MAX_LAYERS]; /* bases, in the graph's order */
     mica_arena memory;              /* input arrays */
@@ -47,12 +52,17 @@ struct session {
     int64_t n_prompt; /* rope tables that depend on the prompt's length */
 };
 
-/* Compiles the engine's graph for one role and allocates the arrays. On failure what was made stays
- * in *r for mica_runner_deinit. */
-mica_status mica_runner_init(runner *r, engine *e, const plan_options *options, mica_error *err);
+/* Compiles a graph of the engine for one role and allocates the arrays. On failure what was made
+ * stays in *r for mica_runner_deinit. */
+mica_status mica_runner_init(runner *r, engine *e, const model_graph *mg,
+                             const plan_options *options, mica_error *err);
 void mica_runner_deinit(runner *r);
 static inline runner *mica_engine_runner(engine *e, row_role role) {
     return &e->runners[e->n_runners > 1 ? role : 0];
+}
+/* The graph that caches and states are laid out by; of two, either. */
+static inline const model_graph *mica_engine_graph(const engine *e) {
+    return e->has_graph ? &e->graph : &e->embed_graph;
 }
 /* Bytes that a one-row decode step reads: weights once (of experts those that it uses), gathered
  * embedding rows, and the cache of a sequence of `length` positions. */
@@ -66,6 +76,7 @@ typedef struct step_part {
     const int32_t *ids;
     int64_t n;
     step_logits logits;
+    bool is_open; /* each row sees all rows of the part, the later ones too */
 } step_part;
 typedef mica_status (*step_fn)(void *user, int part, int64_t row, const float *logits,
                                mica_error *err);
@@ -77,5 +88,8 @@ mica_status mica_step_check_ids(const engine *e, const int32_t *ids, int64_t n, 
  * every session as it was. Rows and logits must fit the bounds of the role's plan. */
 mica_status mica_step_run(engine *e, row_role role, const step_part *parts, int n_parts,
                           step_fn on_logits, void *user, mica_error *err);
+/* Likewise with the embedder: rows of the last hidden states in place of logits. */
+mica_status mica_step_embed(engine *e, const step_part *parts, int n_parts, step_fn on_hidden,
+                            void *user, mica_error *err);
 
 #endif

@@ -91,7 +91,10 @@ static mica_status run_chunks(session *s, const int32_t *ids, int64_t n_ids,
     chunk_user user = {options, 0};
     while (user.done < n_ids) {
         int64_t n = n_ids - user.done < per_step ? n_ids - user.done : per_step;
-        step_part part = {s, ids + user.done, n, logits_wanted(options, user.done + n == n_ids)};
+        step_part part = {.session = s,
+                          .ids = ids + user.done,
+                          .n = n,
+                          .logits = logits_wanted(options, user.done + n == n_ids)};
         mica_status st = mica_step_run(e, options->role, &part, 1, on_chunk_logits, &user, err);
         if (st) return st;
         user.done += n;

@@ -74,9 +74,9 @@ static void write_row(engine *e, runner *r, const step_part *part, int seq, int6
     int64_t pos = mica_kv_length(s->seq) + i;
     r->tokens[row] = s->tokens[pos] = part->ids[i];
     r->positions[row] = r->span_lo[row] = (int32_t)pos;
-    r->span_hi[row] = (int32_t)pos + 1;
+    r->span_hi[row] = (int32_t)(part->is_open ? pos - i + part->n : pos + 1);
     r->row_seq[row] = seq;
-    for (int g = 0; g < e->graph.n_groups; g++)
+    for (int g = 0; g < r->graph->n_groups; g++)
         r->slots[g][row] = mica_kv_slot(s->seq, g, pos);
     for (int k = 0; k < 2; k++)
         if (r->periods[k])
@@ -100,43 +100,42 @@ static void write_inputs(engine *e, runner *r, row_role role, const step_part *p
         memset(s->roles + mica_kv_length(s->seq), (int)role, (size_t)parts[p].n);
         for (int64_t i = n_logits_of(&parts[p]); i > 0; i--)
             r->logits_rows[n_logits++] = (int32_t)(row - i);
-        for (int g = 0; g < e->graph.n_groups; g++)
+        for (int g = 0; g < r->graph->n_groups; g++)
             memcpy(r->tables[g] + p * e->table_length, mica_kv_table(s->seq, g), table_bytes);
     }
 }
 
-/* Logits row i of the step as f32. */
-static const float *logits_row(const engine *e, const runner *r, int64_t i) {
+/* Output row i of the step as f32. */
+static const float *output_row(const runner *r, int64_t i) {
     const char *logits = mica_cpu_exec_output(r->exec, 0);
     mica_dtype dtype = r->plan->outputs[0].type.dtype;
-    size_t first = (size_t)(i * e->vocab_size);
+    size_t n = (size_t)r->n_columns, first = (size_t)i * n;
     if (!r->row) return (const float *)(const void *)(logits + first * sizeof(float));
-    for (size_t k = 0; k < (size_t)e->vocab_size; k++)
+    for (size_t k = 0; k < n; k++)
         r->row[k] = mica_load_f(logits, dtype, first + k);
     return r->row;
 }
 
-static mica_status deliver_logits(const engine *e, const runner *r, const step_part *parts,
-                                  int n_parts, step_fn on_logits, void *user, mica_error *err) {
+static mica_status deliver_output(const runner *r, const step_part *parts, int n_parts,
+                                  step_fn on_row, void *user, mica_error *err) {
     int64_t next = 0;
     for (int p = 0; p < n_parts; p++)
         for (int64_t i = parts[p].n - n_logits_of(&parts[p]); i < parts[p].n; i++) {
-            mica_status st = on_logits(user, p, i, logits_row(e, r, next++), err);
+            mica_status st = on_row(user, p, i, output_row(r, next++), err);
             if (st) return st;
         }
     return MICA_OK;
 }
 
-mica_status mica_step_run(engine *e, row_role role, const step_part *parts, int n_parts,
-                          step_fn on_logits, void *user, mica_error *err) {
-    runner *r = mica_engine_runner(e, role);
+static mica_status run(engine *e, runner *r, row_role role, const step_part *parts, int n_parts,
+                       step_fn on_row, void *user, mica_error *err) {
     plan_inputs inputs = {.arrays = r->arrays, .caches = e->caches};
     mica_status st = check_parts(e, r->plan, parts, n_parts, inputs.sym, err);
     if (st) return st;
     if ((st = reserve_parts(parts, n_parts, err))) return st;
     write_inputs(e, r, role, parts, n_parts);
     st = mica_cpu_exec_run(r->exec, &inputs, err);
-    if (!st && on_logits) st = deliver_logits(e, r, parts, n_parts, on_logits, user, err);
+    if (!st && on_row) st = deliver_output(r, parts, n_parts, on_row, user, err);
     if (st) {
         abort_parts(parts, n_parts);
         return st;
@@ -144,4 +143,16 @@ mica_status mica_step_run(engine *e, row_role role, const step_part *parts, int 
     for (int i = 0; i < n_parts; i++)
         mica_kv_commit(parts[i].session->seq, parts[i].n);
     return MICA_OK;
+}
+
+mica_status mica_step_run(engine *e, row_role role, const step_part *parts, int n_parts,
+                          step_fn on_logits, void *user, mica_error *err) {
+    if (!e->n_runners)
+        return mica_fail(err, MICA_E_STATE, "the model was opened for embeddings alone");
+    return run(e, mica_engine_runner(e, role), role, parts, n_parts, on_logits, user, err);
+}
+
+mica_status mica_step_embed(engine *e, const step_part *parts, int n_parts, step_fn on_hidden,
+                            void *user, mica_error *err) {
+    return run(e, &e->embedder, ROLE_PROMPT, parts, n_parts, on_hidden, user, err);
 }

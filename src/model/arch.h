@@ -18,7 +18,8 @@ typedef enum block_kind {
     BLOCK_POST,       /* h = x + N2(attn(x));    out = h + N4(mlp(h)) */
     BLOCK_PARALLEL,   /* out = attn(N1 x) + mlp(N1 x) + x */
     BLOCK_PARALLEL_2, /* out = attn(N1 x) + mlp(N3 x) + x */
-    BLOCK_SINGLE      /* out = x + mixer(N1 x): layers without MLP */
+    BLOCK_SINGLE,     /* out = x + mixer(N1 x): layers without MLP */
+    BLOCK_POST_SUM    /* h = N2(x + attn(x)); out = N4(h + mlp(h)) */
 } block_kind;
 
 typedef enum norm_kind {
@@ -189,6 +190,13 @@ typedef enum gemma_rule {
     GEMMA_4   /* per-layer inputs if their tensors are there, layer scalars, MLP beside experts */
 } gemma_rule;
 
+/* Encoders: rows see one another both ways, and there is no head: they make embeddings. Embeddings
+ * are the sum of token, token type (0) and position, normed. */
+typedef struct encoder_rule {
+    int64_t n_token_types; /* type_vocab_size when absent; 0: there are no token types */
+    bool skips_padding;    /* position 0 is row pad_token_id + 1 of the table */
+} encoder_rule;
+
 /* Multipliers that are keys of the config. */
 typedef enum scale_rule {
     SCALES_NONE,
@@ -275,6 +283,8 @@ typedef struct arch {
     mixer_rule mixers;
     bool gates_attention; /* sigmoid gates: q_proj has 2 * head_dim rows a head */
     gemma_rule gemma;
+    const encoder_rule *encoder;           /* NULL: a decoder */
+    const char *embed_end;                 /* ends a text whose embedding is wanted; NULL: none */
     bool clips_f16;                        /* residual sums in f16 saturate */
     const moe_rule *moe;                   /* NULL: no experts */
     const arch_defaults *defaults;         /* NULL: all keys are required */
@@ -286,8 +296,8 @@ typedef struct arch_table {
     const arch *rows;
     size_t n;
 } arch_table;
-extern const arch_table mica_archs_first, mica_archs_dense, mica_archs_moe, mica_archs_older,
-    mica_archs_recurrent;
+extern const arch_table mica_archs_first, mica_archs_dense, mica_archs_encoder, mica_archs_moe,
+    mica_archs_older, mica_archs_recurrent;
 size_t mica_n_archs(void);
 const arch *mica_arch_at(size_t i); /* of the whole, in alphabetical order */
 

@@ -60,5 +60,7 @@ graph_id mica_builder_per_layer_inputs(model_builder *b, graph_id tokens, graph_
 graph_id mica_builder_per_layer_gate(model_builder *b, int32_t layer, graph_id x, graph_id inputs);
 /* ssm.c: a short convolution or a state-space layer in attention's place. */
 graph_id mica_builder_ssm(model_builder *b, mixer_kind kind, const ssm_layer *l, graph_id x);
+/* encoder.c: embeddings of tokens and of positions, summed and normed. */
+graph_id mica_builder_encoder_inputs(model_builder *b, graph_id h, graph_id learned);
 
 #endif

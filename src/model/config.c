@@ -227,16 +227,43 @@ static const struct {
     {"relu2", ACT_RELU2},        {"xielu", ACT_XIELU},
 };
 
+static bool find_act(const char *name, mlp_act *out) {
+    for (size_t i = 0; i < sizeof(act_names) / sizeof(act_names[0]); i++) {
+        if (strcmp(act_names[i].name, name) != 0) continue;
+        *out = act_names[i].act;
+        return true;
+    }
+    return false;
+}
+
+/* Where the family fixes the activation, a key must say the same. Old Gemma files say gelu and mean
+ * the tanh form. */
+static void check_act(config_reader *r, const char *key) {
+    static const char *const usual[] = {[ACT_SILU] = "silu",
+                                        [ACT_GELU_TANH] = "gelu_pytorch_tanh",
+                                        [ACT_GELU] = "gelu",
+                                        [ACT_RELU2] = "relu2",
+                                        [ACT_XIELU] = "xielu"};
+    mlp_act act, own = r->arch->act;
+    const char *name = mica_config_string(r, r->text, key, usual[own]);
+    bool is_gemma = r->arch->embed != EMBED_PLAIN;
+    if (r->st || (find_act(name, &act) && (act == own || (is_gemma && act == ACT_GELU)))) return;
+    r->st =
+        mica_fail(r->err, MICA_E_UNSUPPORTED,
+                  "%s: config.json: \"%s\": \"%.40s\" is not supported for %s, which has \"%s\"",
+                  r->where, key, name, r->arch->name, usual[own]);
+}
+
 static void read_act(config_reader *r, config_facts *facts) {
     const char *key = KEY(r, act, NULL);
     facts->act = r->arch->act;
-    const char *name = key ? mica_config_string(r, r->text, key, NULL) : NULL;
-    if (!name || r->st) return;
-    for (size_t i = 0; i < sizeof(act_names) / sizeof(act_names[0]); i++) {
-        if (strcmp(act_names[i].name, name) != 0) continue;
-        facts->act = act_names[i].act;
+    if (!key) {
+        check_act(r, "hidden_act");
+        check_act(r, "hidden_activation");
         return;
     }
+    const char *name = mica_config_string(r, r->text, key, NULL);
+    if (!name || r->st || find_act(name, &facts->act)) return;
     r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
                       "%s: config.json: \"%s\": \"%.40s\" is not supported for %s; known are silu, "
                       "gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, relu2 and xielu",
@@ -335,6 +362,7 @@ mica_status mica_config_read(const config_source *source, const model_kind *kind
     mica_config_read_gemma(&r, out, facts);
     mica_config_read_moe(&r, out);
     mica_config_read_mixers(&r, out);
+    mica_config_read_encoder(&r, out);
     out->gates_attention = a->gates_attention;
     mica_config_refuse_unknown(&r);
     return r.st;

@@ -76,6 +76,7 @@ int64_t mica_config_n_layers(config_reader *r, int64_t fallback);
 void mica_config_read_branches(config_reader *r, model_config *c, config_facts *facts);
 mica_status mica_config_settle_branches(model_config *c, config_facts *facts,
                                         const weight_store *weights, mica_error *err);
+void mica_config_read_encoder(config_reader *r, model_config *c); /* encoder.c */
 
 void mica_config_read_gemma(config_reader *r, model_config *c, config_facts *facts);
 /* A size that may be a list with an entry for each layer: its first. */

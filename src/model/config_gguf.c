@@ -405,6 +405,17 @@ static void read_end_tokens(const gguf_reader *r, model_config *c) {
     c->bos_id = bos >= 0 && bos <= INT32_MAX ? (int32_t)bos : -1;
 }
 
+/* Which way rows see is the family's own; a file that says otherwise is another model. */
+static void read_encoder(gguf_reader *r, model_config *c) {
+    char key[128];
+    snprintf(key, sizeof(key), "%s.attention.causal", r->prefix);
+    c->is_encoder = r->arch->encoder != NULL;
+    if (mica_gguf_bool(r->file, key, !c->is_encoder) == c->is_encoder)
+        mica_meta_fail(r, MICA_E_UNSUPPORTED, "attention.causal",
+                       c->is_encoder ? "is true: this architecture is run as an encoder"
+                                     : "is false: attention both ways is not supported here");
+}
+
 mica_status mica_config_read_gguf(gguf_file *file, const arch *a, mica_arena *arena,
                                   model_config *out, config_facts *facts, mica_error *err) {
     gguf_reader r = {
@@ -425,6 +436,7 @@ mica_status mica_config_read_gguf(gguf_file *file, const arch *a, mica_arena *ar
     read_structure(&r, facts);
     mica_meta_read_mixers(&r, out);
     out->gates_attention = a->gates_attention;
+    read_encoder(&r, out);
     read_end_tokens(&r, out);
     return r.st;
 }

@@ -295,10 +295,19 @@ static graph_id mixer(model_builder *b, int32_t layer, graph_id x) {
     return attention(b, layer, x);
 }
 
+static graph_id sum_block(model_builder *b, int32_t layer, graph_id x) {
+    const dense_layer *l = &b->m->weights.layers[layer];
+    graph_id h = residual(b, x, mixer(b, layer, x), "attn_residual");
+    h = mica_builder_norm(b, h, l->post_attention_norm, "post_attention_norm");
+    h = residual(b, h, mlp(b, l, h), "mlp_residual");
+    return mica_builder_norm(b, h, l->post_mlp_norm, "post_feedforward_norm");
+}
+
 static graph_id block(model_builder *b, int32_t layer, graph_id x) {
     const dense_layer *l = &b->m->weights.layers[layer];
     block_kind kind = b->m->facts.block;
     bool pre = kind != BLOCK_POST, post = kind == BLOCK_SANDWICH || kind == BLOCK_POST;
+    if (kind == BLOCK_POST_SUM) return sum_block(b, layer, x);
     graph_id n = pre ? mica_builder_norm(b, x, l->input_norm, "input_norm") : x;
     graph_id y = mixer(b, layer, n);
     if (kind == BLOCK_SINGLE) return residual(b, x, y, "residual");
@@ -323,15 +332,21 @@ static graph_id embed_rows(model_builder *b, graph_id tokens, graph_id table) {
     h = mica_builder_times(b, h, b->c->embed_multiplier, "embed_scale");
     if (!w->positions) return h;
     graph_id learned = mica_graph_embed(b->g, b->positions, mica_graph_weight(b->g, w->positions));
-    return mica_graph_add(b->g, h, named(b, learned, "embed_positions"));
+    named(b, learned, "embed_positions");
+    if (b->c->is_encoder) return mica_builder_encoder_inputs(b, h, learned);
+    return mica_graph_add(b->g, h, learned);
 }
 
-/* From the rows that are wanted to their logits. */
+/* The rows that are wanted, normed. */
+static graph_id last_hidden(model_builder *b, graph_id h) {
+    h = named(b, mica_graph_gather_rows(b->g, h, b->logits_rows), "logits_rows");
+    return b->c->is_encoder ? h : mica_builder_norm(b, h, b->m->weights.final_norm, "norm");
+}
+
+/* From the last hidden states to logits. */
 static graph_id head(model_builder *b, graph_id h, graph_id embed) {
     const dense_weights *w = &b->m->weights;
     const model_config *c = b->c;
-    h = named(b, mica_graph_gather_rows(b->g, h, b->logits_rows), "logits_rows");
-    h = mica_builder_norm(b, h, w->final_norm, "norm");
     h = mica_builder_times(b, h, c->head_multiplier, "head_scale");
     /* a tied head is the embedding's own node */
     if (w->head.weight == w->embed)
@@ -344,7 +359,7 @@ static graph_id head(model_builder *b, graph_id h, graph_id embed) {
     return h;
 }
 
-static void add_body(model_builder *b, graph_id tokens) {
+static void add_body(model_builder *b, graph_id tokens, bool hidden) {
     graph_id embed = mica_graph_weight(b->g, b->m->weights.embed);
     graph_id h = embed_rows(b, tokens, embed);
     if (b->a->gemma) h = mica_builder_gemma(b, tokens, h);
@@ -353,7 +368,8 @@ static void add_body(model_builder *b, graph_id tokens) {
         h = block(b, i, h);
     }
     mica_graph_scope(b->g, "%s", "");
-    mica_graph_output(b->g, head(b, h, embed));
+    h = last_hidden(b, h);
+    mica_graph_output(b->g, hidden ? h : head(b, h, embed));
 }
 
 void mica_dense_build(const model *m, const model_build_options *options, model_graph *out) {
@@ -382,6 +398,6 @@ void mica_dense_build(const model *m, const model_build_options *options, model_
     for (int i = 0; i < b.c->n_ropes; i++)
         add_angles(&b, i);
     add_states(&b);
-    add_body(&b, tokens);
+    add_body(&b, tokens, options->hidden || b.c->is_encoder);
     out->state_bytes = (size_t)b.state_floats * sizeof(float);
 }

@@ -253,6 +253,7 @@ static void take_norms(model_taker *t, dense_layer *l, int64_t hidden) {
         break;
     case BLOCK_SANDWICH:
     case BLOCK_POST:
+    case BLOCK_POST_SUM:
         if (t->m->facts.block == BLOCK_SANDWICH) {
             l->input_norm = mica_taker_norm(t, "input_layernorm", hidden);
             l->pre_mlp_norm = mica_taker_norm(t, "pre_feedforward_layernorm", hidden);
@@ -303,6 +304,16 @@ static void take_layer(model_taker *t, int64_t index, dense_layer *l) {
     if (t->m->facts.act == ACT_XIELU) take_xielu(t, l);
 }
 
+/* The rows of position 0 and after. */
+static void take_positions(model_taker *t) {
+    const char *name = "model.embed_positions";
+    const model_config *c = &t->m->config;
+    if (t->st) return;
+    t->st = mica_weights_matrix_rows(t->m->store, name, name, c->first_position + c->max_positions,
+                                     c->first_position, c->max_positions, c->hidden_size,
+                                     &t->m->weights.positions, t->err);
+}
+
 mica_status mica_dense_take(model *m, mica_error *err) {
     const model_config *c = &m->config;
     const arch *a = m->facts.arch;
@@ -317,10 +328,7 @@ mica_status mica_dense_take(model *m, mica_error *err) {
     int64_t hidden = c->hidden_size;
     w->embed =
         mica_taker_linear(&t, "model.embed_tokens", c->vocab_size, hidden, BIAS_RULE_NEVER).weight;
-    if (c->learned_positions)
-        w->positions = mica_taker_linear(&t, "model.embed_positions", c->max_positions, hidden,
-                                         BIAS_RULE_NEVER)
-                           .weight;
+    if (c->learned_positions) take_positions(&t);
     for (int64_t i = 0; !t.st && i < c->n_layers; i++)
         take_layer(&t, i, &w->layers[i]);
     for (int64_t i = 0; i < c->moe.n_draft_layers; i++) {
@@ -332,8 +340,12 @@ mica_status mica_dense_take(model *m, mica_error *err) {
     }
     t.scope[0] = '\0';
     if (a->gemma) w->gemma = mica_taker_gemma(&t);
-    w->final_norm = mica_taker_norm(&t, "model.norm", hidden);
     w->head = (linear){w->embed, NULL};
+    if (c->is_encoder) {
+        mica_taker_encoder(&t);
+        return t.st;
+    }
+    w->final_norm = mica_taker_norm(&t, "model.norm", hidden);
     if (c->tied)
         mica_weights_drop(m->store, "lm_head.");
     else

@@ -204,6 +204,7 @@ static const arch rows[] = {
         .windows = WINDOW_RULE_MAX_LAYERS,
         .sliding_window = 4096,
         .max_positions = 32768,
+        .embed_end = "<|endoftext|>",
     },
 };
 

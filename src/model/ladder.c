@@ -30,6 +30,8 @@ static const struct {
     {"llama4", "llama4_text"},
     {"qwen3_5", "qwen3_5_text"},
     {"qwen3_5_moe", "qwen3_5_moe_text"},
+    {"xlm-roberta", "roberta"},
+    {"camembert", "roberta"},
 };
 
 /* Types that hand the decision to their text_config, and what its type is when it has none. */
@@ -48,8 +50,9 @@ static const char *remap(const char *type) {
 
 /* The i-th row in the order of the files; NULL: there are no more. */
 static const arch *row_at(size_t i) {
-    const arch_table *const tables[] = {&mica_archs_first, &mica_archs_dense, &mica_archs_moe,
-                                        &mica_archs_older, &mica_archs_recurrent};
+    const arch_table *const tables[] = {&mica_archs_first,   &mica_archs_dense,
+                                        &mica_archs_encoder, &mica_archs_moe,
+                                        &mica_archs_older,   &mica_archs_recurrent};
     for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
         if (i < tables[t]->n) return &tables[t]->rows[i];
         i -= tables[t]->n;

@@ -133,6 +133,9 @@ typedef struct model_config {
     int32_t query_boost_length, query_boost_offset;
     bool boosts_bare_only;                   /* only queries of layers without rope */
     bool learned_positions;                  /* embed_positions, added to the embedding */
+    int64_t first_position;                  /* rows of embed_positions before that of position 0 */
+    bool is_encoder;                         /* rows see one another both ways; no head */
+    int64_t n_token_types;                   /* of encoders */
     int32_t window[MODEL_MAX_LAYERS];        /* 0: full; W: the last W; -C: chunks of C */
     uint8_t rope_of_layer[MODEL_MAX_LAYERS]; /* index into rope, or MODEL_NO_ROPE */
     rope_config rope[2];
@@ -184,11 +187,12 @@ typedef struct model_build_options {
     mica_dtype dtype;
     mica_dtype cache_dtype; /* of K/V blocks */
     int64_t n_blocks;       /* entries of a block table */
+    bool hidden;            /* the output is the last hidden states; encoders have no other */
 } model_build_options;
 
 /* Slots of the graph's inputs (docs/design.md 2); -1 where the model has none. */
 typedef struct model_graph {
-    graph g; /* output 0: logits f32-or-T [LOGITS, vocab] */
+    graph g; /* output 0: logits f32-or-T [LOGITS, vocab], or hidden states [LOGITS, hidden] */
     int32_t tokens, positions, row_seq, span_lo, span_hi, logits_rows;
     int n_groups;
     int32_t windows[MODEL_MAX_GROUPS];

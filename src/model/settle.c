@@ -99,6 +99,13 @@ static void settle_qk_norm(config_facts *facts, const weight_store *weights) {
         facts->qk_norm = QK_NORM_NONE;
 }
 
+/* GGUF files have no key for the number of token types. */
+static void settle_token_types(model_config *c, const config_facts *facts,
+                               const weight_store *weights) {
+    int64_t rows = mica_weights_rows(weights, "model.embed_token_types");
+    if (facts->is_gguf && c->is_encoder) c->n_token_types = rows > 0 ? rows : 0;
+}
+
 static void settle_mlp(model_config *c, const config_facts *facts, const weight_store *weights) {
     int64_t rows = mica_weights_rows(weights, "model.layers.0.mlp.gate_proj");
     if (facts->arch->adjusts_mlp && rows > 0) c->intermediate_size = rows;
@@ -110,6 +117,7 @@ mica_status mica_config_settle(model_config *c, config_facts *facts, const weigh
     if (n_warning) warning[0] = '\0';
     if ((st = settle_vocab(c, facts, weights, warning, n_warning, err))) return st;
     settle_qk_norm(facts, weights);
+    settle_token_types(c, facts, weights);
     settle_mlp(c, facts, weights);
     if (facts->arch->gemma)
         st = mica_gemma_settle(c, facts, weights, err);

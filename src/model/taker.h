@@ -33,6 +33,8 @@ bool mica_taker_is_raw(const model_taker *t);
 /* gemma_take.c: a layer of a Gemma 3n or 4, and what they have beside layers. */
 void mica_taker_gemma_layer(model_taker *t, int64_t index, dense_layer *l);
 const gemma_weights *mica_taker_gemma(model_taker *t);
+/* encoder.c: the norm of the embeddings and the token type; drops what only heads read. */
+void mica_taker_encoder(model_taker *t);
 /* ssm_take.c */
 const ssm_layer *mica_taker_ssm(model_taker *t, mixer_kind kind);
 

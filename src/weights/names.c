@@ -14,6 +14,8 @@ static const name_pair top_names[] = {
     {"output_norm", "model.norm"},
     {"output", "lm_head"},
     {"position_embd", "model.embed_positions"},
+    {"token_types", "model.embed_token_types"},
+    {"token_embd_norm", "model.embed_norm"},
     {NULL, NULL},
 };
 
@@ -32,6 +34,8 @@ static const name_pair layer_names[] = {
     {"ffn_norm", "post_attention_layernorm"}, /* but see sandwich_names */
     {"post_attention_norm", "post_attention_layernorm"},
     {"post_ffw_norm", "post_feedforward_layernorm"},
+    {"attn_output_norm", "post_attention_layernorm"},
+    {"layer_output_norm", "post_feedforward_layernorm"},
     {"ffn_gate_inp", "mlp.gate"},
     {"ffn_gate_exps", "mlp.switch_mlp.gate_proj"},
     {"ffn_up_exps", "mlp.switch_mlp.up_proj"},
@@ -106,6 +110,9 @@ const char *const mica_folder_prefixes[] = {"language_model.model.",
                                             "transformer.",
                                             "gpt_neox.",
                                             "backbone.",
+                                            "bert.",
+                                            "roberta.",
+                                            "distilbert.",
                                             "",
                                             NULL};
 

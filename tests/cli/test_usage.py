@@ -5,7 +5,7 @@ import sys
 from cli import check, check_error, finish, run
 
 exe = sys.argv[1]
-VERBS = ["generate", "logits", "tokenize", "detokenize", "inspect", "plan", "bench", "synth", "pack", "eval"]
+VERBS = ["generate", "logits", "embed", "tokenize", "detokenize", "inspect", "plan", "bench", "synth", "pack", "eval"]
 
 check_error(exe, [], 2, "usage")
 check_error(exe, ["fly"], 2, "fly")
@@ -53,6 +53,13 @@ for args, needle in [
     (["logits", "m", "--ids", "1"], "-o"),
     (["logits", "m", "--ids", "", "-o", "x"], "empty"),
     (["logits", "m", "--ids", "1", "-o", "x", "--chunk", "0"], "not in"),
+    (["embed", "m", "-p", "a", "--ids", "1"], "one of"),
+    (["embed", "m", "-p", "a", "--pooling", "median"], "sqrt-mean"),
+    (["embed", "m", "-p", "a", "--normalize", "--no-normalize"], "either"),
+    (["embed", "m", "-p", "a", "--instruction", "x", "--prompt-name", "y"], "either"),
+    (["embed", "m", "--ids", "1", "--truncate"], "taken as they are"),
+    (["embed", "m", "-p", "a", "--json", "-o", "-"], "standard output"),
+    (["embed", "m", "-p", "a", "--dimensions", "0"], "not in"),
     (["tokenize", "m", "x", "--jsonl"], "--jsonl"),
     (["detokenize", "m"], "--ids"),
     (["plan", "m", "--role", "king"], "king"),

@@ -210,7 +210,8 @@ static void run_shared(engine *e, const tiny *t, row_role role, float *rows[3]) 
             int64_t n = want < left ? want : left;
             if (n <= 0) continue;
             b.which[n_parts] = k;
-            parts[n_parts++] = (step_part){s[k], t->ids + k + b.done[k], n, STEP_ALL_LOGITS};
+            parts[n_parts++] = (step_part){
+                .session = s[k], .ids = t->ids + k + b.done[k], .n = n, .logits = STEP_ALL_LOGITS};
         }
         if (!n_parts) continue;
         if (mica_step_run(e, role, parts, n_parts, keep_batch, &b, &err))

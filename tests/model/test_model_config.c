@@ -436,7 +436,7 @@ static void test_refused(void **state) {
     reading r;
     read_ok(&r, LLAMA ",\"attn_logit_softcapping\":null,\"residual_multiplier\":1.0,"
                       "\"num_local_experts\":0,\"use_qk_norm\":false,\"is_causal\":true,"
-                      "\"hidden_act\":\"gelu\",\"pretraining_tp\":1}");
+                      "\"hidden_act\":\"swish\",\"pretraining_tp\":1}");
     done(&r);
 }
 
