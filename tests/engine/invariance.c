@@ -134,7 +134,8 @@ static void same_bits_fast(void **state) {
     static const char *const names[] = {"llama-q4-g64", "gemma3-q8-g64-bf16", "gguf-llama-k",
                                         "llama-nvfp4",  "qwen3-q5-g128-f16",  "qwen3_moe-q4"};
     static const int chunks[] = {1, 2, 3, 5, 8, 64, 200};
-    static const char *const masks[] = {"ref", "avx2", "avx512", "avx512vnni", "neon"};
+    static const char *const masks[] = {"ref",  "avx2",    "avx512", "avx512vnni",
+                                        "neon", "dotprod", "i8mm"};
     (void)state;
     for (int i = 0; i < 6; i++) {
         int n;

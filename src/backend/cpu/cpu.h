@@ -14,9 +14,8 @@ typedef struct cpu_table {
     uint32_t isa_mask; /* bit per cpu_isa */
 } cpu_table;
 
-/* CPUID (or HWCAP), masked: mask "" or NULL: all; "ref", "avx2", "avx512", "avx512vnni", "amx", "neon": up to
- * that one.
- * MICA_E_INVALID: unknown mask name, listing them. */
+/* CPUID (or HWCAP), masked: mask "" or NULL: all; "ref", "avx2", "avx512", "avx512vnni", "amx",
+ * "neon", "dotprod" or "i8mm": up to that one. MICA_E_INVALID: unknown mask name, listing them. */
 mica_status mica_cpu_table_init(cpu_table *table, const char *mask, mica_error *err);
 /* The best kernel for the call: the last in the table that does not decline. NULL: none; *why gets
  * the last refusal. */

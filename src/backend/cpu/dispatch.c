@@ -59,6 +59,8 @@ static const isa_name names[ISA_N] = {
     [ISA_AMX] = {"amx", 1u << ISA_REF | 1u << ISA_AVX2 | 1u << ISA_AVX512 | 1u << ISA_AVX512VNNI |
                             1u << ISA_AMX},
     [ISA_NEON] = {"neon", 1u << ISA_REF | 1u << ISA_NEON},
+    [ISA_DOTPROD] = {"dotprod", 1u << ISA_REF | 1u << ISA_NEON | 1u << ISA_DOTPROD},
+    [ISA_I8MM] = {"i8mm", 1u << ISA_REF | 1u << ISA_NEON | 1u << ISA_DOTPROD | 1u << ISA_I8MM},
 };
 
 const char *mica_cpu_isa_name(cpu_isa isa) {
@@ -96,7 +98,8 @@ mica_status mica_cpu_table_init(cpu_table *table, const char *mask, mica_error *
         if (!allowed)
             return mica_fail(err, MICA_E_INVALID,
                              "MICA_CPU: unknown instruction set \"%s\"; use ref, avx2, avx512, "
-                             "avx512vnni, amx, neon, or nothing for the best one",
+                             "avx512vnni, amx, neon, dotprod, i8mm, or nothing for the best "
+                             "one",
                              mask);
     }
     fill_table(table, mica_isa_detect() & allowed);

@@ -36,6 +36,8 @@ typedef enum cpu_isa {
     ISA_AVX512VNNI,
     ISA_AMX,
     ISA_NEON,
+    ISA_DOTPROD,
+    ISA_I8MM,
     ISA_N
 } cpu_isa;
 

@@ -2,7 +2,7 @@
  */
 #include <arm_neon.h>
 
-#include "backend/cpu/arm/peaks.h"
+#include "backend/cpu/peak.h"
 
 enum { N_SUMS = 16 };
 
@@ -23,5 +23,5 @@ static void int8_rounds(int64_t n_rounds) {
         KEEP_NEON(sum[k]);
 }
 
-const cpu_peak mica_peak_int8_i8mm = {"int8_i8mm",   PEAK_INT8,         ISA_NEON,
-                                      mica_has_i8mm, 2.0 * 32 * N_SUMS, int8_rounds};
+const cpu_peak mica_peak_int8_i8mm = {"int8_i8mm", PEAK_INT8,         ISA_I8MM,
+                                      NULL,        2.0 * 32 * N_SUMS, int8_rounds};

@@ -1,8 +1,6 @@
-/* peaks.c: the loops of 64-bit Arm, in rising order; HWCAP says what the machine has.
+/* peaks.c: the loops of 64-bit Arm, in rising order.
  */
-#include <sys/auxv.h>
-
-#include "backend/cpu/arm/peaks.h"
+#include "backend/cpu/peak.h"
 
 MICA_DECLARE_PEAK(f32_neon);
 MICA_DECLARE_PEAK(int8_dotprod);
@@ -14,6 +12,3 @@ const cpu_peak *const mica_isa_peaks[] = {&mica_peak_f32_neon, &mica_peak_int8_d
 const int mica_n_isa_peaks = sizeof(mica_isa_peaks) / sizeof(mica_isa_peaks[0]);
 const cpu_reader *const mica_isa_readers[] = {&mica_reader_neon};
 const int mica_n_isa_readers = sizeof(mica_isa_readers) / sizeof(mica_isa_readers[0]);
-
-bool mica_has_dotprod(void) { return getauxval(AT_HWCAP) >> 20 & 1; }
-bool mica_has_i8mm(void) { return getauxval(AT_HWCAP2) >> 13 & 1; }

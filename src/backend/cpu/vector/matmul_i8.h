@@ -14,8 +14,6 @@
 #include "backend/cpu/vector/activate.h"
 #include "backend/cpu/vector/weight_rows.h"
 
-#define I8_UNIT_OUTS (16 * I8_TILE_VECS)
-
 /* The scratch of one thread for one weight. */
 typedef struct i8_weight {
     const weight_matrix *matrix;
@@ -27,13 +25,6 @@ typedef struct i8_weight {
     float *sums;                    /* [I8_TILE_ROWS][I8_UNIT_OUTS] */
     uint8_t *tile;                  /* [n_in / 4][I8_UNIT_OUTS][4] */
 } i8_weight;
-
-/* Constants wherever a tile is multiplied. */
-typedef struct i8_way {
-    int n_x; /* 1 or I8_TILE_ROWS */
-    int block;
-    bool is_wide, is_fine;
-} i8_way;
 
 typedef struct i8_space {
     int n_weights;
@@ -118,27 +109,6 @@ static inline void i8_open_unit(i8_weight *w, int64_t o, int64_t n_outs) {
         const uint8_t *rows[16];
         i8_open_rows(w, o, 16 * v, n_outs, rows);
         i8_unpack(&w->form, rows, (int64_t)w->matrix->row_bytes, w->tile + 64 * v);
-    }
-}
-
-/* dots += codes * x for the rows at x + off, four codes at a time. */
-ALWAYS_INLINE void i8_dots(v16i dots[I8_TILE_ROWS][I8_TILE_VECS], const uint8_t *tile,
-                           const uint8_t *const *x, int64_t off, const i8_way *way) {
-#pragma GCC unroll 8
-    for (int k = 0; k < way->block; k += 4) {
-        v16i codes[I8_TILE_VECS];
-#pragma GCC unroll 4
-        for (int v = 0; v < I8_TILE_VECS; v++)
-            codes[v] = i8_load(tile + k * I8_UNIT_OUTS + 64 * v);
-#pragma GCC unroll 4
-        for (int i = 0; i < way->n_x; i++) {
-            uint32_t word;
-            memcpy(&word, x[i] + off + k, 4);
-            v16i xs = v16i_set(word);
-#pragma GCC unroll 4
-            for (int v = 0; v < I8_TILE_VECS; v++)
-                dots[i][v] = i8_dot(dots[i][v], codes[v], xs, way->is_wide);
-        }
     }
 }
 

@@ -135,4 +135,6 @@ static inline void i8_round_group(const float *x, float inverse, uint8_t *codes,
     }
 }
 
+#include "backend/cpu/vector/i8_dots.h"
+
 #endif

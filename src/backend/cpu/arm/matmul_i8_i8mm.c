@@ -1,0 +1,18 @@
+/* matmul_i8_i8mm.c: matmuls over rows quantized to int8 with matrix products; see
+ * vector/matmul_i8.h. Profile: fast (lever int8), the bits of ref/matmul_i8.c.
+ */
+#include "backend/cpu/arm/i8_i8mm.h"
+
+#include "backend/cpu/vector/matmul_i8.h"
+
+MICA_DECLARE_KERNELS(matmul_i8_i8mm);
+const cpu_kernel mica_kernels_matmul_i8_i8mm[] = {
+    {"matmul_i8_i8mm", OP_MATMUL_I8, ISA_I8MM, i8_declines, i8_n_units, i8_run, i8_scratch},
+    {"glu_matmul_i8_i8mm", OP_GLU_MATMUL_I8, ISA_I8MM, i8_declines, i8_n_units, i8_run, i8_scratch},
+    {"expert_matmul_i8_i8mm", OP_EXPERT_MATMUL_I8, ISA_I8MM, i8_declines_experts,
+     i8_n_units_experts, i8_run_experts, i8_scratch_experts},
+    {"expert_glu_matmul_i8_i8mm", OP_EXPERT_GLU_MATMUL_I8, ISA_I8MM, i8_declines_experts,
+     i8_n_units_experts, i8_run_experts, i8_scratch_experts},
+};
+const int mica_n_kernels_matmul_i8_i8mm =
+    sizeof(mica_kernels_matmul_i8_i8mm) / sizeof(mica_kernels_matmul_i8_i8mm[0]);
