@@ -149,7 +149,7 @@ static const name_case name_cases[] = {
     {"mamba2", "blk.3.ssm_d", "model.layers.3.mixer.D"},
     {"falcon-h1", "blk.3.ffn_norm", "model.layers.3.post_attention_layernorm.weight"},
     {"lfm2", "token_embd_norm.weight", "model.norm.weight"},
-    {"bert", "token_embd_norm.weight", "token_embd_norm.weight"},
+    {"bert", "token_embd_norm.weight", "model.embed_norm.weight"},
     {"lfm2", "blk.3.shortconv.conv.weight", "model.layers.3.mixer.conv1d.weight"},
     {"lfm2moe", "blk.3.exp_probs_b.bias", "model.layers.3.mlp.gate.e_score_correction_bias"},
     {"nemotron_h_moe", "blk.3.ffn_up_shexp.weight",
