@@ -103,6 +103,7 @@ static const arch rows[] = {
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
         .act = ACT_SILU,
+        .adjusts_mlp = true, /* of a GGUF file: feed_forward_length is the width of experts */
         .qkv_bias = BIAS_RULE_ATTENTION_KEY,
         .o_bias = BIAS_RULE_ATTENTION_KEY,
         .tie = TIE_RULE_FALSE,
