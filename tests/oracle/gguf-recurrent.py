@@ -161,7 +161,7 @@ def add_config(w, c, arch):
     w.add_vocab_size(c["vocab_size"])
     w.add_context_length(c.get("max_position_embeddings", 256))
     w.add_embedding_length(c["hidden_size"])
-    w.add_block_count(len(kinds))
+    w.add_block_count(len(kinds) + (arch == "qwen35"))
     w.add_head_count(heads)
     if arch.startswith("nemotron_h"):
         wide = c["moe_intermediate_size"] if has_experts else wide
@@ -187,6 +187,10 @@ def add_config(w, c, arch):
         add_delta(w, c, kinds)
     else:
         add_scan(w, c, arch)
+    if arch == "qwen35":  # a layer for drafts, to be dropped
+        w.add_nextn_predict_layers(1)
+        for name in ("attn_norm", "nextn.enorm"):
+            w.add_tensor(f"blk.{len(kinds)}.{name}.weight", np.ones(c["hidden_size"], np.float32))
     if arch.startswith("qwen35"):
         w.add_rope_dimension_sections([2, 1, 1, 0])
     if has_experts:

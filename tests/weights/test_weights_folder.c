@@ -280,6 +280,8 @@ static void prefixes(void **state) {
                      "");
     expect_canonical("model.embed_tokens.weight", "model.vision_tower.x.weight", "");
     expect_canonical("model.embed_tokens.weight", "vision_tower.x.weight", "");
+    expect_canonical("model.embed_tokens.weight", "mtp.layers.0.mlp.up_proj.weight",
+                     ""); /* drafts */
     expect_canonical("model.embed_tokens.weight", "model.visual.x.weight", "");
     expect_canonical("model.embed_tokens.weight", "multi_modal_projector.x.weight", "");
 }
