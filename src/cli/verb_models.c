@@ -30,6 +30,7 @@ static void print_row(size_t i, bool json) {
     printf("%s\n {\"model_type\": \"%s\", \"tier\": \"%s\", \"gguf\": %s%s%s", i ? "," : "", type,
            tier, quote, gguf ? gguf : "null", quote);
     if (other) printf(", \"gguf_with_experts\": \"%s\"", other);
+    if (mica_model_arch_is_encoder(i)) printf(", \"encoder\": true");
     printf("}");
 }
 
@@ -40,7 +41,10 @@ static void print_synonyms(void) {
         printf("%s %s (%s)", i ? "," : "", type, target);
     printf(
         ".\nA mistral3 or llava file is what its text_config says. MiniCPM5, a llama by its sizes,"
-        " is\ndedicated.\n");
+        " is\ndedicated.\nEncoders, for embeddings alone (mica embed):");
+    for (size_t i = 0, n = 0; i < mica_model_n_archs(); i++)
+        if (mica_model_arch_is_encoder(i)) printf("%s %s", n++ ? "," : "", mica_model_arch(i));
+    printf(".\n");
 }
 
 static int list(bool json) {

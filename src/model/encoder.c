@@ -40,20 +40,43 @@ void mica_config_read_encoder(config_reader *r, model_config *c) {
                           r->where, (long long)c->first_position - 1);
 }
 
-/* Row 0 of the token types as a vector over its memory. */
-static const weight_vector *take_token_type(model_taker *t) {
+/* Row 0 of packed token types: in f32, and rounded to the type of their scales. */
+static norm_weight unpack_token_type(model_taker *t, const char *path) {
     const model_config *c = &t->m->config;
-    const weight_vector *all = mica_taker_vector(t, "model.embed_token_types", "weight",
-                                                 c->n_token_types * c->hidden_size);
-    if (!all || t->st) return NULL;
-    weight_vector *v = mica_arena_alloc(&t->m->arena, sizeof(*v));
-    if (!v) {
+    size_t n = (size_t)c->hidden_size;
+    const weight_matrix *m = NULL;
+    bool has_dtype;
+    t->st = mica_weights_matrix(t->m->store, path, 0, c->n_token_types, c->hidden_size, &m, t->err);
+    if (t->st) return (norm_weight){0};
+    weight_vector *v = mica_arena_calloc(&t->m->arena, 2, sizeof(*v));
+    float *wide = mica_arena_calloc(&t->m->arena, n, sizeof(*wide));
+    float *own = mica_arena_calloc(&t->m->arena, n, sizeof(*own)); /* no element is larger */
+    if (!v || !wide || !own) {
         mica_taker_no_memory(t);
-        return NULL;
+        return (norm_weight){0};
     }
+    v[0] = (weight_vector){path, mica_weight_dtype(m, &has_dtype), c->hidden_size, own};
+    v[1] = (weight_vector){path, MICA_F32, c->hidden_size, wide};
+    mica_weight_row(m, 0, wide);
+    for (size_t i = 0; i < n; i++)
+        mica_store_f(own, v[0].dtype, i, wide[i]);
+    return (norm_weight){.own = &v[0], .wide = &v[1]};
+}
+
+/* Row 0 of the token types, over their memory if they are not packed. */
+static norm_weight take_token_type(model_taker *t) {
+    const model_config *c = &t->m->config;
+    const char *path = "model.embed_token_types";
+    if (mica_weights_has(t->m->store, "model.embed_token_types.scales"))
+        return unpack_token_type(t, path);
+    weight_vector *v = mica_arena_alloc(&t->m->arena, sizeof(*v));
+    if (!v) mica_taker_no_memory(t);
+    const weight_vector *all =
+        mica_taker_vector(t, path, "weight", c->n_token_types * c->hidden_size);
+    if (!all || t->st) return (norm_weight){0};
     *v = *all;
     v->n = c->hidden_size;
-    return v;
+    return (norm_weight){.own = v, .wide = v};
 }
 
 void mica_taker_encoder(model_taker *t) {
@@ -61,7 +84,7 @@ void mica_taker_encoder(model_taker *t) {
     const model_config *c = &t->m->config;
     dense_weights *w = &t->m->weights;
     w->embed_norm = mica_taker_norm(t, "model.embed_norm", c->hidden_size);
-    if (c->n_token_types) w->token_type = take_token_type(t);
+    if (c->n_token_types && !t->st) w->token_type = take_token_type(t);
     for (size_t i = 0; i < sizeof(heads) / sizeof(*heads); i++)
         mica_weights_drop(t->m->store, heads[i]);
 }
@@ -69,9 +92,9 @@ void mica_taker_encoder(model_taker *t) {
 /* h: embeddings of the tokens; learned: those of their positions. */
 graph_id mica_builder_encoder_inputs(model_builder *b, graph_id h, graph_id learned) {
     const dense_weights *w = &b->m->weights;
-    if (w->token_type)
-        h = named(b, mica_graph_add(b->g, h, mica_graph_vector(b->g, w->token_type)),
-                  "embed_token_types");
+    const weight_vector *type = b->wide_norms ? w->token_type.wide : w->token_type.own;
+    if (type)
+        h = named(b, mica_graph_add(b->g, h, mica_graph_vector(b->g, type)), "embed_token_types");
     h = named(b, mica_graph_add(b->g, h, learned), "embed_sum");
     return mica_builder_norm(b, h, w->embed_norm, "embed_norm");
 }

@@ -83,6 +83,7 @@ const char *mica_model_arch(size_t i) { return mica_arch_at(i)->name; }
 model_tier mica_model_arch_tier(size_t i) { return mica_arch_at(i)->tier; }
 const char *mica_model_arch_gguf(size_t i) { return mica_arch_at(i)->gguf; }
 const char *mica_model_arch_gguf_moe(size_t i) { return mica_arch_at(i)->gguf_moe; }
+bool mica_model_arch_is_encoder(size_t i) { return mica_arch_at(i)->encoder != NULL; }
 
 static const arch *find_arch(const char *name) {
     for (size_t i = 0; row_at(i); i++)

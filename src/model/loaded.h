@@ -98,10 +98,9 @@ typedef struct dense_layer {
 
 typedef struct dense_weights {
     const weight_matrix *embed;
-    const weight_matrix *positions;  /* learned; NULL: none */
-    const weight_vector *token_type; /* of encoders, row 0; NULL: none */
-    norm_weight embed_norm;          /* of encoders */
-    linear head;                     /* the embedding's own matrix when tied */
+    const weight_matrix *positions;     /* learned; NULL: none */
+    norm_weight token_type, embed_norm; /* of encoders: row 0 of the token types; or empty */
+    linear head;                        /* the embedding's own matrix when tied */
     norm_weight final_norm;
     const gemma_weights *gemma; /* NULL: another family */
     dense_layer *layers;        /* [n_layers] */

@@ -244,5 +244,6 @@ const char *mica_model_arch(size_t i); /* in alphabetical order */
 model_tier mica_model_arch_tier(size_t i);
 const char *mica_model_arch_gguf(size_t i);     /* its general.architecture; NULL: none */
 const char *mica_model_arch_gguf_moe(size_t i); /* another one, of files with experts; or NULL */
+bool mica_model_arch_is_encoder(size_t i);      /* it makes embeddings and no text */
 
 #endif

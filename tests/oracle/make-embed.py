@@ -91,17 +91,17 @@ def byte_level(ends):
 
 
 BERT = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4,
-        "intermediate_size": 48, "max_position_embeddings": 64, "hidden_dropout_prob": 0.0,
+        "intermediate_size": 64, "max_position_embeddings": 64, "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0, "initializer_range": 0.2}
-QWEN3 = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 4,
-         "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 48,
+QWEN3 = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "head_dim": 8, "intermediate_size": 64,
          "max_position_embeddings": 128, "bos_token_id": 0, "eos_token_id": 0,
          "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}
 QWEN3_PROMPTS = {"query": "Instruct: Find the ship\nQuery:", "document": ""}
 
 # name -> (configuration class, its arguments, element type, tokenizer, pooling, the rest)
 MODELS = {
-    "qwen3": ("Qwen3Config", {**QWEN3, "num_hidden_layers": 2, "tie_word_embeddings": True},
+    "qwen3": ("Qwen3Config", {**QWEN3, "tie_word_embeddings": True},
               "bf16", lambda: byte_level(True), "lasttoken",
               {"normalize": True, "prompts": QWEN3_PROMPTS}),
     "bert-mean": ("BertConfig", {**BERT, "num_hidden_layers": 2}, "f16", wordpiece, "mean",
@@ -113,11 +113,11 @@ MODELS = {
                    {"normalize": False, "include_prompt": False,
                     "prompts": {"query": "query: "}, "default_prompt_name": "query"}),
     "xlm-roberta": ("XLMRobertaConfig", {
-        **BERT, "hidden_size": 24, "type_vocab_size": 1, "max_position_embeddings": 66, "pad_token_id": 1,
+        **BERT, "hidden_size": 32, "type_vocab_size": 1, "max_position_embeddings": 66, "pad_token_id": 1,
         "bos_token_id": 0, "eos_token_id": 2, "layer_norm_eps": 1e-5}, "f16", unigram, "mean",
                     {"normalize": True}),
     "distilbert": ("DistilBertConfig", {
-        "dim": 16, "n_layers": 1, "n_heads": 4, "hidden_dim": 48, "max_position_embeddings": 64,
+        "dim": 32, "n_layers": 1, "n_heads": 4, "hidden_dim": 32, "max_position_embeddings": 64,
         "dropout": 0.0, "attention_dropout": 0.0}, "bf16", wordpiece, "max",
                    {"normalize": False}),
 }
@@ -222,7 +222,8 @@ def make_bare(root):
     folder = root / "qwen3-bare"
     shutil.rmtree(folder, ignore_errors=True)
     tok = byte_level(False)
-    config = transformers.Qwen3Config(vocab_size=len(tok), tie_word_embeddings=True, **QWEN3)
+    config = transformers.Qwen3Config(vocab_size=len(tok), tie_word_embeddings=True,
+                                      **{**QWEN3, "hidden_size": 16})
     model = random_model("qwen3-bare", config)
     causal = transformers.Qwen3ForCausalLM(config)
     causal.model.load_state_dict(model.state_dict())
@@ -239,6 +240,47 @@ def make_bare(root):
             cases.append({"text": text, "instruction": instruction, "ids": ids})
             rows.append((h / h.norm()).numpy())
     store(folder, cases, np.stack(rows), {"normalized": True})
+
+
+def quantize_affine(x, bits, group):
+    """MLX's packing of the last dimension: codes, scales, biases in bf16; the values they mean."""
+    g = x.float().reshape(*x.shape[:-1], -1, group)
+    low, high = g.amin(-1, keepdim=True), g.amax(-1, keepdim=True)
+    scale = ((high - low) / (2 ** bits - 1)).bfloat16().float()
+    scale[scale == 0] = 1.0
+    bias = low.bfloat16().float()
+    q = torch.round((g - bias) / scale).clamp(0, 2 ** bits - 1)
+    values = (scale * q + bias).reshape(x.shape)
+    n = 32 // bits
+    words = q.to(torch.int64).reshape(*x.shape[:-1], -1, n)
+    packed = sum(words[..., i] << (bits * i) for i in range(n)).to(torch.uint32)
+    flat = (*x.shape[:-1], x.shape[-1] // group)
+    return packed, scale.reshape(flat).bfloat16(), bias.reshape(flat).bfloat16(), values
+
+
+def make_quantized(source, name, root, bits):
+    """The same model with every matrix packed, embeddings too, as MLX does it."""
+    folder = root / name
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(root / source, folder)
+    packed, plain = {}, {}
+    for key, x in load_file(folder / "model.safetensors").items():
+        path = key.removesuffix(".weight")
+        if x.ndim != 2 or path == key or x.shape[1] % 32:
+            packed[key], plain[key] = x.bfloat16(), x.bfloat16().float()
+            continue
+        packed[key], packed[path + ".scales"], packed[path + ".biases"], plain[key] = \
+            quantize_affine(x, bits, 32)
+    with tempfile.TemporaryDirectory() as temp:
+        shutil.copytree(folder, temp, dirs_exist_ok=True)
+        save_file(plain, Path(temp) / "model.safetensors", {"format": "pt"})
+        head = json.loads((folder / "embed.json").read_text())
+        cases, rows = run_cases(open_f32(temp), MODELS[source][5].get("prompts", {}), None)
+    save_file(packed, folder / "model.safetensors", {"format": "mlx"})
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization"] = {"group_size": 32, "bits": bits}
+    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    store(folder, cases, rows, {"normalized": head["normalized"]})
 
 
 def make_gguf(root):
@@ -347,6 +389,10 @@ def main():
     for name in MODELS:
         make(name, args.out)
     make_bare(args.out)
+    make_quantized("bert-mean", "bert-q4", args.out, 4)
+    make_quantized("distilbert", "distilbert-q8", args.out, 8)
+    make_quantized("xlm-roberta", "xlm-roberta-q4", args.out, 4)
+    make_quantized("qwen3", "qwen3-q4", args.out, 4)
     make_gguf(args.out)
     make_minilm(common.GOLDEN / "starters")
 
