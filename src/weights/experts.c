@@ -11,9 +11,15 @@
 
 weight_matrix mica_weight_slice(const weight_matrix *m, int64_t first, int64_t n) {
     weight_matrix s = *m;
-    size_t row = (size_t)first, supers = row * (size_t)(m->n_in / WEIGHT_SUPER) * 2;
+    size_t row = (size_t)first;
     s.n_experts = 1;
     s.n_out = n;
+    if (m->panels) {
+        row += m->first_lane;
+        s.first_lane = (uint8_t)(row % WEIGHT_PANEL);
+        row -= s.first_lane;
+    }
+    size_t supers = row * (size_t)(m->n_in / WEIGHT_SUPER) * 2;
     s.codes += row * m->row_bytes;
     if (m->scales) s.scales += row * m->scale_bytes;
     if (m->biases) s.biases += row * m->scale_bytes;

@@ -27,17 +27,56 @@ static float stored_scale(scale_kind kind, const uint8_t *row, int64_t g) {
 static float super_value(const weight_matrix *m, const uint8_t *supers, int64_t row, int64_t g) {
     int64_t n_supers = m->n_in / WEIGHT_SUPER;
     int64_t super = g * m->form.group / WEIGHT_SUPER;
+    if (m->panels)
+        return mica_load_f(
+            mica_panel_word(supers, 2 * (size_t)n_supers, 2, row + m->first_lane, (size_t)super),
+            MICA_F16, 0);
     return mica_load_f(supers, MICA_F16, (size_t)(row * n_supers + super));
+}
+
+/* Stored scale or bias g of a row. */
+static float scale_at(const weight_matrix *m, const uint8_t *stream, int64_t row, int64_t g) {
+    scale_kind kind = m->form.scale;
+    if (!m->panels) return stored_scale(kind, stream + (size_t)row * m->scale_bytes, g);
+    size_t word = mica_weight_scale_word(&m->form);
+    return stored_scale(
+        kind, mica_panel_word(stream, m->scale_bytes, word, row + m->first_lane, (size_t)g), 0);
+}
+
+/* Code i of a row whose words, of 2 or 4 bytes, lie in panels. */
+static uint32_t panel_code(const uint8_t *stream, size_t row_bytes, unsigned word, int64_t row,
+                           unsigned bits, size_t i) {
+    size_t bit = i * bits;
+    unsigned shift = (unsigned)(bit % (8 * word));
+    const uint8_t *p = mica_panel_word(stream, row_bytes, word, row, bit / (8 * word));
+    uint64_t v = 0;
+    for (unsigned k = 0; k < word; k++)
+        v |= (uint64_t)p[k] << (8 * k);
+    for (unsigned k = 0; k < word && shift + bits > 8 * word; k++)
+        v |= (uint64_t)p[WEIGHT_PANEL * word + k] << (8 * (word + k));
+    return (uint32_t)(v >> shift) & ((1u << bits) - 1u);
+}
+
+static uint32_t sub_code(const weight_matrix *m, const uint8_t *stream, int64_t row, int64_t g) {
+    unsigned bits = m->form.sub_bits;
+    if (m->panels)
+        return panel_code(stream, m->scale_bytes, 2, row + m->first_lane, bits, (size_t)g);
+    return mica_bitstream_at(stream + (size_t)row * m->scale_bytes, bits, (size_t)g);
+}
+
+uint32_t mica_weight_code(const weight_matrix *m, int64_t row, int64_t i) {
+    if (m->panels)
+        return panel_code(m->codes, m->row_bytes, 4, row + m->first_lane, m->form.bits, (size_t)i);
+    return mica_bitstream_at(m->codes + (size_t)row * m->row_bytes, m->form.bits, (size_t)i);
 }
 
 void mica_weight_group(const weight_matrix *m, int64_t row, int64_t g, float *s, float *b) {
     const weight_form *f = &m->form;
-    const size_t row_off = (size_t)row * m->scale_bytes;
     if (f->scale == SCALE_TWO_LEVEL) {
-        int code = (int)mica_bitstream_at(m->scales + row_off, f->sub_bits, (size_t)g);
+        int code = (int)sub_code(m, m->scales, row, g);
         *s = super_value(m, m->supers, row, g) * (float)(code - f->sub_zero);
     } else {
-        *s = stored_scale(f->scale, m->scales + row_off, g);
+        *s = scale_at(m, m->scales, row, g);
         if (m->globals) *s *= m->globals[row / m->n_out];
     }
     *b = 0.0f;
@@ -45,14 +84,13 @@ void mica_weight_group(const weight_matrix *m, int64_t row, int64_t g, float *s,
     case BIAS_NONE:
         break;
     case BIAS_GROUP:
-        *b = stored_scale(f->scale, m->biases + row_off, g);
+        *b = scale_at(m, m->biases, row, g);
         break;
     case BIAS_ZERO:
         *b = -((float)f->zero * *s);
         break;
     case BIAS_TWO_LEVEL:
-        *b = -(super_value(m, m->super_biases, row, g) *
-               (float)mica_bitstream_at(m->biases + row_off, f->sub_bits, (size_t)g));
+        *b = -(super_value(m, m->super_biases, row, g) * (float)sub_code(m, m->biases, row, g));
         break;
     }
 }
@@ -76,8 +114,8 @@ void mica_weight_row(const weight_matrix *m, int64_t row, float *out) {
         return;
     }
     const weight_form *f = &m->form;
-    const uint8_t *codes = m->codes + (size_t)row * m->row_bytes;
     if (f->kind == WEIGHT_DENSE) {
+        const uint8_t *codes = m->codes + (size_t)row * m->row_bytes;
         for (int64_t i = 0; i < m->n_in; i++)
             out[i] = mica_load_f(codes, f->dtype, (size_t)i);
         return;
@@ -87,7 +125,7 @@ void mica_weight_row(const weight_matrix *m, int64_t row, float *out) {
         float s, b;
         mica_weight_group(m, row, g, &s, &b);
         for (int64_t i = g * f->group; i < (g + 1) * f->group; i++) {
-            uint32_t code = mica_bitstream_at(codes, f->bits, (size_t)i);
+            uint32_t code = mica_weight_code(m, row, i);
             out[i] = table ? s * table[code] : s * (float)code + b;
         }
     }

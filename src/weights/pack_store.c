@@ -49,6 +49,7 @@ static bool write_chunk(const packing *p, const pack_item *item, const uint8_t *
     size_t from[REPACK_STREAMS], to[REPACK_STREAMS], size[REPACK_STREAMS];
     gguf_type type = tensor_of(item)->type;
     if (!mica_repack_plan(type, n, &plan) || plan.n_bytes > p->buffer_bytes) return false;
+    plan.row_blocks = item->taken->plan.row_blocks;
     mica_repack(type, blocks, 0, n, &plan, buffer);
     mica_repack_streams(type, &plan, from, size);
     mica_repack_streams(type, &item->taken->plan, to, size);
@@ -107,6 +108,9 @@ static void add_item(packing *p, taken_matrix *taken) {
     uint64_t size = block_bytes_of(item);
     item->n_blocks = tensor_of(item)->n_bytes / size;
     item->chunk_blocks = CHUNK_BYTES / size;
+    uint64_t panel = WEIGHT_PANEL * taken->plan.row_blocks; /* a chunk is whole panels */
+    if (panel) item->chunk_blocks -= item->chunk_blocks % panel;
+    if (item->chunk_blocks == 0) item->chunk_blocks = panel;
     item->n_chunks = (item->n_blocks + item->chunk_blocks - 1) / item->chunk_blocks;
     p->n_chunks += item->n_chunks;
 }
@@ -171,13 +175,23 @@ static bool map_pack(packing *p, const pack_file *file) {
     return !mica_region_map(r, 0, r->n_bytes, file->fd, file->data_off, NULL);
 }
 
+/* Of the largest chunk. */
+static bool find_buffer_bytes(packing *p) {
+    p->buffer_bytes = 64;
+    for (size_t i = 0; i < p->n_items; i++) {
+        repack_plan plan;
+        if (!mica_repack_plan(tensor_of(&p->items[i])->type, p->items[i].chunk_blocks, &plan))
+            return false;
+        if (plan.n_bytes > p->buffer_bytes) p->buffer_bytes = plan.n_bytes;
+    }
+    return true;
+}
+
 static bool make_pack(packing *p, mica_pool *pool, pack_file *file, const pack_key *key,
                       const pack_entry *entries, const char *path) {
     uint64_t n_data = p->store->region.n_bytes;
-    if (!mica_pack_create(file, path, p->n_items, n_data)) return false;
+    if (!find_buffer_bytes(p) || !mica_pack_create(file, path, p->n_items, n_data)) return false;
     size_t n_threads = (size_t)mica_pool_threads(pool);
-    p->buffer_bytes =
-        CHUNK_BYTES + CHUNK_BYTES / 8; /* a form is at most 3 % larger than its blocks */
     p->buffers = mica_aligned_alloc(64, n_threads * p->buffer_bytes);
     p->file = file;
     if (p->buffers) mica_pool_run(pool, do_chunks, p);

@@ -3,7 +3,7 @@
  *
  * A row is a whole number of blocks, so the streams of a matrix are its blocks' parts in order;
  * only the order of bits changes, never a value or the size. One table row and one small function
- * that spells out the bit layout make a type.
+ * that spells out the bit layout make a type. Rows may lie in panels (weights.h).
  */
 #include "weights/repack.h"
 
@@ -286,37 +286,75 @@ static void split_nibbles(const uint8_t *from, size_t n_bytes, size_t run, uint8
         }
 }
 
+/* What one block adds to each stream. */
+typedef struct block_streams {
+    uint8_t codes[WEIGHT_SUPER], scales[WEIGHT_SUPER / 16], biases[WEIGHT_SUPER / 16];
+    uint8_t supers[2], super_biases[2];
+} block_streams;
+
+static void split_block(const block_type *t, const block_bytes *b, size_t n_elements,
+                        const uint8_t *block, block_streams *out) {
+    const weight_form *f = &t->form;
+    size_t n_groups = n_elements / f->group;
+    block_parts parts;
+    if (t->nibble_run) split_nibbles(block + t->q_off, n_elements / 2, t->nibble_run, out->codes);
+    if (!t->nibble_run || f->scale == SCALE_TWO_LEVEL) t->expand(block, block + t->q_off, &parts);
+    if (!t->nibble_run) pack_bits(parts.q, n_elements, f->bits, out->codes);
+    if (f->scale == SCALE_TWO_LEVEL) {
+        pack_bits(parts.sub, n_groups, f->sub_bits, out->scales);
+        memcpy(out->supers, block + t->d_off, b->supers);
+    } else {
+        memcpy(out->scales, block + t->d_off, b->scales);
+    }
+    if (f->bias == BIAS_TWO_LEVEL) {
+        pack_bits(parts.sub_bias, n_groups, f->sub_bits, out->biases);
+        memcpy(out->super_biases, block + t->m_off, b->super_biases);
+    } else if (f->bias == BIAS_GROUP) {
+        memcpy(out->biases, block + t->m_off, b->biases);
+    }
+}
+
+static inline void spread_words(const uint8_t *from, size_t n, size_t word, uint8_t *to) {
+    for (size_t i = 0; i < n; i++)
+        memcpy(to + i * WEIGHT_PANEL * word, from + i * word, word);
+}
+
+/* The n bytes that block `at` of row `row` adds to a stream. */
+static void put(uint8_t *stream, const uint8_t *from, size_t n, size_t word, uint64_t row_blocks,
+                uint64_t row, uint64_t at) {
+    if (row_blocks == 0) {
+        memcpy(stream + at * n, from, n);
+        return;
+    }
+    uint8_t *to = stream + (row - row % WEIGHT_PANEL) * row_blocks * n + row % WEIGHT_PANEL * word +
+                  at * n * WEIGHT_PANEL;
+    if (word == 4)
+        spread_words(from, n / 4, 4, to);
+    else if (word == 2)
+        spread_words(from, n / 2, 2, to);
+    else
+        spread_words(from, n, 1, to);
+}
+
 void mica_repack(gguf_type type, const uint8_t *blocks, uint64_t first, uint64_t n_blocks,
                  const repack_plan *plan, uint8_t *base) {
     const block_type *t = find_type(type);
-    const weight_form *f = &t->form;
     gguf_block size = mica_gguf_block((uint32_t)type);
-    block_bytes b = bytes_of(f, size.n_elements);
-    size_t n_groups = size.n_elements / f->group;
-    uint8_t *codes = base + plan->codes_off + first * b.codes;
-    uint8_t *scales = base + plan->scales_off + first * b.scales;
-    uint8_t *biases = base + plan->biases_off + first * b.biases;
-    uint8_t *supers = base + plan->supers_off + first * b.supers;
-    uint8_t *super_biases = base + plan->super_biases_off + first * b.super_biases;
+    const block_bytes b = bytes_of(&t->form, size.n_elements);
+    const size_t scale_word = mica_weight_scale_word(&t->form);
+    const uint64_t n = plan->row_blocks;
+    uint64_t row = n ? first / n : 0, at = n ? first % n : first;
     for (uint64_t i = 0; i < n_blocks; i++, blocks += size.n_bytes) {
-        block_parts parts;
-        if (t->nibble_run)
-            split_nibbles(blocks + t->q_off, size.n_elements / 2, t->nibble_run,
-                          codes + i * b.codes);
-        if (!t->nibble_run || f->scale == SCALE_TWO_LEVEL)
-            t->expand(blocks, blocks + t->q_off, &parts);
-        if (!t->nibble_run) pack_bits(parts.q, size.n_elements, f->bits, codes + i * b.codes);
-        if (f->scale == SCALE_TWO_LEVEL) {
-            pack_bits(parts.sub, n_groups, f->sub_bits, scales + i * b.scales);
-            memcpy(supers + i * b.supers, blocks + t->d_off, b.supers);
-        } else {
-            memcpy(scales + i * b.scales, blocks + t->d_off, b.scales);
-        }
-        if (f->bias == BIAS_TWO_LEVEL) {
-            pack_bits(parts.sub_bias, n_groups, f->sub_bits, biases + i * b.biases);
-            memcpy(super_biases + i * b.super_biases, blocks + t->m_off, b.super_biases);
-        } else if (f->bias == BIAS_GROUP) {
-            memcpy(biases + i * b.biases, blocks + t->m_off, b.biases);
+        block_streams s;
+        split_block(t, &b, size.n_elements, blocks, &s);
+        put(base + plan->codes_off, s.codes, b.codes, 4, n, row, at);
+        put(base + plan->scales_off, s.scales, b.scales, scale_word, n, row, at);
+        put(base + plan->biases_off, s.biases, b.biases, scale_word, n, row, at);
+        put(base + plan->supers_off, s.supers, b.supers, 2, n, row, at);
+        put(base + plan->super_biases_off, s.super_biases, b.super_biases, 2, n, row, at);
+        if (++at == n) {
+            at = 0;
+            row++;
         }
     }
 }

@@ -38,6 +38,8 @@ mica_status mica_store_take_gguf(weight_store *store, const weight_entry *entry,
     if (!mica_repack_plan(t->type, t->n_bytes / block.n_bytes, &taken->plan))
         return mica_fail(err, MICA_E_LIMIT, "%s: %s is too large for this machine",
                          mica_store_source(store), t->name);
+    m->panels = mica_weight_panels_fit(&m->form, m->n_out, m->n_in);
+    if (m->panels) taken->plan.row_blocks = (uint64_t)m->n_in / block.n_elements;
     point_at_streams(m, &taken->plan, store->region.data + entry->region_off);
     return MICA_OK;
 }

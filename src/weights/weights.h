@@ -7,6 +7,11 @@
  * scales (BIAS_GROUP), or a bitstream of sub_bits per group (BIAS_TWO_LEVEL) supers, super_biases
  * n_in/256 halves each (two-level only) MLX tensors are used where they lie in the mapped file;
  * GGUF blocks are re-ordered at load, at their own size. No pointer here promises any alignment.
+ *
+ * Panels: what is re-ordered anyway lies so that 16 outputs can be the lanes of a kernel. Of each
+ * stream, 16 rows take the bytes that they would take one after the other, but word by word: word 0
+ * of the 16 rows, then word 1 of each. A word is 4 bytes of codes, one scale or bias, one super, or
+ * 2 bytes of a bitstream of sub-scales.
  */
 #ifndef MICA_WEIGHTS_WEIGHTS_H
 #define MICA_WEIGHTS_WEIGHTS_H
@@ -69,7 +74,11 @@ typedef struct weight_matrix {
      * those of the first; NULL: they lie one behind another. */
     const struct weight_matrix *parts;
     const float *globals; /* [n_experts] factors of e4m3 scales; NULL: none */
+    bool panels;
+    uint8_t first_lane; /* panels: place of row 0 in its panel */
 } weight_matrix;
+
+#define WEIGHT_PANEL 16
 
 /* A dense float vector or small tensor (norms, biases). */
 typedef struct weight_vector {
@@ -104,6 +113,21 @@ static inline uint32_t mica_bitstream_at(const uint8_t *p, unsigned bits, size_t
     return v & ((1u << bits) - 1u);
 }
 
+/* Code i of a row. */
+uint32_t mica_weight_code(const weight_matrix *m, int64_t row, int64_t i);
+/* Whether rows of such a matrix can lie in panels, and the bytes of a word of its scales. */
+bool mica_weight_panels_fit(const weight_form *form, int64_t n_out, int64_t n_in);
+size_t mica_weight_scale_word(const weight_form *form);
+/* A matrix of one row: a copy of row `row` of m at `to`, which has mica_weight_row_total(m) bytes,
+ * in canonical order. Plain forms without globals. */
+weight_matrix mica_weight_gather(const weight_matrix *m, int64_t row, uint8_t *to);
+size_t mica_weight_row_total(const weight_matrix *m);
+/* Word i of row `row` (counted from the start of its stream) in panels of 16 * row_bytes. */
+static inline const uint8_t *mica_panel_word(const uint8_t *stream, size_t row_bytes, size_t word,
+                                             int64_t row, size_t i) {
+    size_t panel = (size_t)row / WEIGHT_PANEL, lane = (size_t)row % WEIGHT_PANEL;
+    return stream + panel * WEIGHT_PANEL * row_bytes + (i * WEIGHT_PANEL + lane) * word;
+}
 /* Scale and bias of group g of a row, formed in f32 as docs/numerics.md says. *b is 0 without bias.
  */
 void mica_weight_group(const weight_matrix *m, int64_t row, int64_t g, float *s, float *b);

@@ -59,6 +59,7 @@ static void bench_matmul(const cpu_table *table, const char *isa, int form, int6
                          int64_t n_out, int64_t n_in) {
     check_case c;
     begin_case(&c, OP_MATMUL, form);
+    c.panels = CHECK_ROWS;
     int64_t x[2] = {rows, n_in}, out[2] = {rows, n_out};
     check_weight(&c, 1, 0, 0, n_out, &n_in);
     check_operand(&c, 0, MICA_F32, 2, x);
@@ -74,19 +75,21 @@ static void bench_matmul(const cpu_table *table, const char *isa, int form, int6
     check_free(&c);
 }
 
-static void bench_matmul_i8(const cpu_table *table, const char *isa, int form, bool fine,
-                            int64_t rows, int64_t n_out, int64_t n_in) {
+static void bench_matmul_i8(const cpu_table *table, const char *isa, int form, check_layout layout,
+                            bool fine, int64_t rows, int64_t n_out, int64_t n_in) {
     check_case c;
     if (!check_form_takes_i8(form)) return;
     begin_case(&c, OP_MATMUL_I8, form);
+    c.panels = layout;
     int64_t out[2] = {rows, n_out};
     check_weight(&c, 1, 0, 0, n_out, &n_in);
     check_rows_i8(&c, rows, n_in, fine);
     check_output(&c, MICA_F32, 2, out);
     char text[64], what[128];
     mica_weight_form_text(&c.matrix[0].form, text, sizeof(text));
-    snprintf(what, sizeof(what), "%s %s [%lld x %lld] %lld rows", text, fine ? "int16" : "int8",
-             (long long)n_out, (long long)n_in, (long long)rows);
+    snprintf(what, sizeof(what), "%s %s%s [%lld x %lld] %lld rows", text, fine ? "int16" : "int8",
+             layout == CHECK_PANELS ? " panels" : "", (long long)n_out, (long long)n_in,
+             (long long)rows);
     time_all(table, &c, isa, what, (double)mica_weight_bytes(&c.matrix[0]),
              2.0 * (double)(rows * n_out * n_in));
     check_free(&c);
@@ -132,10 +135,12 @@ static void bench_forms(const cpu_table *table, const char *isa, bool i8) {
         check_form_at(form, &f);
         bool plain = f.kind == WEIGHT_AFFINE && f.scale != SCALE_TWO_LEVEL;
         bool usual = f.group == 64 && f.scale == SCALE_BF16 && f.bias == BIAS_GROUP;
-        if (plain ? !usual : form >= 39) continue;
-        for (int fine = 0; i8 && fine < 2; fine++) {
-            bench_matmul_i8(table, isa, form, fine, 1, 12288, 3072);
-            bench_matmul_i8(table, isa, form, fine, 64, 1536, 3072);
+        bool gguf = i8 && f.group == 32 && f.scale == SCALE_F16 && f.bits % 4 == 0;
+        if (plain ? !usual && !gguf : form >= 39) continue;
+        for (int way = 0; i8 && way < 4; way++) {
+            check_layout layout = way / 2 ? CHECK_PANELS : CHECK_ROWS;
+            bench_matmul_i8(table, isa, form, layout, way % 2, 1, 12288, 3072);
+            bench_matmul_i8(table, isa, form, layout, way % 2, 64, 1536, 3072);
         }
         if (i8) continue;
         bench_matmul(table, isa, form, 1, 12288, 3072);

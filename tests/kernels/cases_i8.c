@@ -271,8 +271,8 @@ static void make_matmul_bf16(check_case *c) {
     c->attr.glu.act = (glu_act)check_below(&c->rng, 3);
 }
 
-/* A weight is off by half an ulp of bf16 and the roundings that formed it; a sum of n products has
- * at most n roundings; subnormal numbers, which count as zero, are below 2^-126. */
+/* A weight is off by half an ulp of bf16, 2^-8 of it, and the roundings that formed it; a sum of n
+ * products has at most n roundings; subnormal numbers, which count as zero, are below 2^-126. */
 static double dot_bf16(const check_case *c, int64_t r, const kernel_operand *w, int64_t o,
                        double *bound) {
     const weight_matrix *m = w->matrix;
@@ -288,7 +288,7 @@ static double dot_bf16(const check_case *c, int64_t r, const kernel_operand *w, 
         size += fabs(x) * w_size;
         xs += fabs(x) + w_size;
     }
-    *bound = (0x1p-9 + (n + 6) * CHECK_U) * 1.01 * size + 0x1p-126 * (xs + 3 * n);
+    *bound = (0x1p-8 + (n + 6) * CHECK_U) * 1.01 * size + 0x1p-126 * (xs + 3 * n);
     return sum;
 }
 

@@ -30,6 +30,9 @@ typedef struct guarded {
 } guarded;
 
 #define CHECK_MAX_BUFFERS 32
+
+typedef enum check_layout { CHECK_ANY, CHECK_ROWS, CHECK_PANELS } check_layout;
+
 typedef struct check_case {
     kernel_call call;
     graph_attr attr;
@@ -40,9 +43,10 @@ typedef struct check_case {
     uint8_t *effect; /* memory that an effect changes: a cache, states; NULL: none */
     size_t effect_bytes;
     check_rng rng;
-    bool specials; /* infinities and NaN may be among the inputs */
-    bool plain;    /* ordinary numbers only: subnormal ones are slow to compute with */
-    int index;     /* of the case: picks forms and dtypes in turn */
+    bool specials;       /* infinities and NaN may be among the inputs */
+    bool plain;          /* ordinary numbers only: subnormal ones are slow to compute with */
+    int index;           /* of the case: picks forms and dtypes in turn */
+    check_layout panels; /* whether the rows of weights lie in panels */
 } check_case;
 
 /* ---- building cases (memory.c, values.c) ---- */

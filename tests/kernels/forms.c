@@ -104,8 +104,7 @@ double check_weight_at(const kernel_operand *w, int64_t row, int64_t i, double *
     }
     const weight_matrix *m = w->matrix;
     static const float *const tables[] = {mica_table_e2m1, mica_table_e4m3, mica_table_iq4nl};
-    uint32_t code =
-        mica_bitstream_at(m->codes + (size_t)row * m->row_bytes, m->form.bits, (size_t)i);
+    uint32_t code = mica_weight_code(m, row, i);
     float s, b;
     mica_weight_group(m, row, i / m->form.group, &s, &b);
     double product =
@@ -190,6 +189,41 @@ static void make_quantized(check_case *c, weight_matrix *m, int64_t n_rows) {
         m->super_biases = scale_bytes(c, SCALE_F16, n_supers, 2 * (size_t)n_supers);
 }
 
+/* Rows of a stream, behind `lane` rows of something else, in panels. */
+static const uint8_t *panels_of(check_case *c, const uint8_t *rows, size_t row_bytes, size_t word,
+                                int64_t n_rows, int64_t lane) {
+    if (!rows) return NULL;
+    int64_t n_all = (lane + n_rows + WEIGHT_PANEL - 1) / WEIGHT_PANEL * WEIGHT_PANEL;
+    uint8_t *to = check_memory(c, (size_t)n_all * row_bytes);
+    memset(to, 0x35, (size_t)n_all * row_bytes);
+    for (int64_t r = 0; r < n_rows; r++)
+        for (size_t k = 0; k < row_bytes; k++) {
+            size_t panel = (size_t)(lane + r) / WEIGHT_PANEL * WEIGHT_PANEL * row_bytes;
+            size_t place = k / word * WEIGHT_PANEL + (size_t)(lane + r) % WEIGHT_PANEL;
+            to[panel + place * word + k % word] = rows[(size_t)r * row_bytes + k];
+        }
+    return to;
+}
+
+/* Half of the matrices lie in panels, one in six from the middle of one on. They hold the same
+ * numbers, so this draws nothing from the case's own numbers. */
+static void lay_in_panels(check_case *c, weight_matrix *m, int slot, int64_t n_rows) {
+    static const size_t words[] = {[SCALE_F32] = 4,  [SCALE_F16] = 2,  [SCALE_BF16] = 2,
+                                   [SCALE_E8M0] = 1, [SCALE_E4M3] = 1, [SCALE_TWO_LEVEL] = 2};
+    check_rng rng = {c->rng.state + (uint64_t)slot};
+    int64_t way = c->panels == CHECK_PANELS ? 1 : check_below(&rng, 6);
+    if (c->panels == CHECK_ROWS || way > 2 || m->n_in % 32 || m->globals) return;
+    int64_t lane = way ? 0 : check_below(&rng, 16);
+    size_t word = words[m->form.scale], supers = 2 * (size_t)(m->n_in / WEIGHT_SUPER);
+    m->panels = true;
+    m->first_lane = (uint8_t)lane;
+    m->codes = panels_of(c, m->codes, m->row_bytes, 4, n_rows, lane);
+    m->scales = panels_of(c, m->scales, m->scale_bytes, word, n_rows, lane);
+    m->biases = panels_of(c, m->biases, m->scale_bytes, word, n_rows, lane);
+    m->supers = panels_of(c, m->supers, supers, 2, n_rows, lane);
+    m->super_biases = panels_of(c, m->super_biases, supers, 2, n_rows, lane);
+}
+
 void check_weight(check_case *c, int i, int slot, int64_t n_experts, int64_t n_out, int64_t *n_in) {
     kernel_operand *o = &c->call.src[i];
     weight_matrix *m = &c->matrix[slot];
@@ -217,6 +251,7 @@ void check_weight(check_case *c, int i, int slot, int64_t n_experts, int64_t n_o
         m->codes = p;
     } else {
         make_quantized(c, m, experts * n_out);
+        lay_in_panels(c, m, slot, experts * n_out);
     }
     o->matrix = m;
     o->n_dims = plain ? 2 : 3;

@@ -14,14 +14,13 @@ static const float *table_of(const weight_form *f) {
 static void embed_quantized(const weight_matrix *m, int64_t row, const kernel_operand *out,
                             int64_t r) {
     const weight_form *f = &m->form;
-    const uint8_t *codes = m->codes + (size_t)row * m->row_bytes;
     const float *table = f->kind == WEIGHT_TABLE ? table_of(f) : NULL;
     int64_t off = operand_row(out, r), step = operand_step(out);
     for (int64_t g = 0; g < m->n_in / f->group; g++) {
         float s, b;
         mica_weight_group(m, row, g, &s, &b);
         for (int64_t i = g * f->group; i < (g + 1) * f->group; i++) {
-            uint32_t code = mica_bitstream_at(codes, f->bits, (size_t)i);
+            uint32_t code = mica_weight_code(m, row, i);
             float w = table ? s * table[code] : mica_round_to(s * (float)code, out->dtype) + b;
             operand_store(out, off + i * step, w);
         }

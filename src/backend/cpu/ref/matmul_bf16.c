@@ -68,13 +68,12 @@ static size_t scratch_row(const kernel_call *call) {
 
 static void weight_row(const weight_matrix *m, int64_t o, float *out) {
     const i8_form f = i8_form_of(&m->form);
-    const uint8_t *codes = m->codes + (size_t)o * m->row_bytes;
     for (int64_t i = 0; i < m->n_in; i++) {
         float scale, bias;
         mica_weight_group(m, o, i / m->form.group, &scale, &bias);
         scale *= f.unit;
         if (f.is_table) bias = -(f.zero * scale);
-        uint32_t code = mica_bitstream_at(codes, (unsigned)f.bits, (size_t)i);
+        uint32_t code = mica_weight_code(m, o, i);
         float w = fmaf(scale, (float)(f.is_table ? f.table[code] : code), bias);
         out[i] = flush(mica_round_to(flush(w), MICA_BF16));
     }

@@ -75,7 +75,6 @@ static float take(const uint8_t *at, int64_t i) { return mica_load_f(at, MICA_F3
 /* code is that of rows_i8.h: of one byte, or of two. */
 static float dot_row(const weight_matrix *m, int64_t o, const uint8_t *x, bool fine) {
     const i8_form f = i8_form_of(&m->form);
-    const uint8_t *codes = m->codes + (size_t)o * m->row_bytes;
     const uint8_t *x_scales = x + rows_i8_scales(m->n_in);
     const uint8_t *rest = x + rows_i8_rest(m->n_in);
     const uint8_t *x_sums = x + (f.block == 32 ? rows_i8_sums(m->n_in) : rows_i8_halves(m->n_in));
@@ -87,7 +86,7 @@ static float dot_row(const weight_matrix *m, int64_t o, const uint8_t *x, bool f
         scale *= f.unit;
         if (f.is_table) bias = -(f.zero * scale);
         for (int64_t i = b * f.block; i < (b + 1) * f.block; i++) {
-            uint32_t code = mica_bitstream_at(codes, (unsigned)f.bits, (size_t)i);
+            uint32_t code = mica_weight_code(m, o, i);
             int x_code = fine ? ROWS_I8_FINE * (int8_t)x[i] + (int8_t)rest[i] : (int8_t)x[i];
             dot += (int)(f.is_table ? f.table[code] : code) * x_code;
         }

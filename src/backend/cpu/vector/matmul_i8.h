@@ -14,11 +14,18 @@
 #include "backend/cpu/vector/activate.h"
 #include "backend/cpu/vector/weight_rows.h"
 
+/* An ISA that reads panels as they lie defines it as 1, with the operations of panel_i8.h. */
+#ifndef I8_HAS_PANELS
+#define I8_HAS_PANELS 0
+#endif
+
 /* The scratch of one thread for one weight. */
 typedef struct i8_weight {
     const weight_matrix *matrix;
     i8_form form;
     row_source source;
+    bool is_native;                 /* rows lie in panels that are read as they are */
+    uint8_t *gathered;              /* [16]: other rows of panels, put together again */
     int64_t n_blocks, n_groups;     /* groups padded to 16 */
     float *row_scales, *row_biases; /* [16][n_groups] */
     float *scales, *biases;         /* [n_groups][I8_UNIT_OUTS] */
@@ -29,8 +36,9 @@ typedef struct i8_weight {
 typedef struct i8_space {
     int n_weights;
     bool is_fine;
-    uint8_t *x[2];    /* I8_FEW_ROWS rows in the order in which a weight's codes come */
+    uint8_t *x[2];    /* room for I8_FEW_ROWS rows in the order in which a weight's codes come */
     int64_t x_stride; /* bytes */
+    const uint8_t *few[2][I8_FEW_ROWS]; /* these rows, or the rows themselves */
     i8_weight w[2];
 } i8_space;
 
@@ -40,6 +48,14 @@ static inline int i8_n_weights(const kernel_call *call) {
 
 static inline int64_t i8_n_units(const kernel_call *call) {
     return (operand_width(&call->out) + I8_UNIT_OUTS - 1) / I8_UNIT_OUTS;
+}
+
+/* Floats for 16 rows of panels that are not read as they lie. An expert begins inside a panel where
+ * n_out is not a multiple. */
+static inline int64_t i8_gathered_floats(const kernel_operand *o) {
+    const weight_matrix *m = o->matrix;
+    if (I8_HAS_PANELS && m->first_lane == 0 && m->n_out % WEIGHT_PANEL == 0) return 0;
+    return 16 * gathered_floats(o);
 }
 
 /* Floats of scratch; with w, its members point into memory at `at`. */
@@ -56,10 +72,13 @@ static inline int64_t i8_weight_init(i8_weight *w, const kernel_operand *o, floa
         w->sums = w->biases + n_groups * I8_UNIT_OUTS;
         w->row_scales = w->sums + I8_TILE_ROWS * I8_UNIT_OUTS;
         w->row_biases = w->row_scales + 16 * n_groups;
-        row_source_init(&w->source, o, m->n_in, w->row_biases + 16 * n_groups);
+        w->is_native = I8_HAS_PANELS && m->panels && m->first_lane == 0;
+        w->gathered = (uint8_t *)(w->row_biases + 16 * n_groups);
+        row_source_init(&w->source, o, m->n_in,
+                        w->row_biases + 16 * n_groups + i8_gathered_floats(o));
     }
     return n_tile + (2 * n_groups + I8_TILE_ROWS) * I8_UNIT_OUTS + 32 * n_groups +
-           padded(row_source_scratch(o, m->n_in));
+           i8_gathered_floats(o) + padded(row_source_scratch(o, m->n_in));
 }
 
 static inline size_t i8_scratch(const kernel_call *call) {
@@ -97,16 +116,34 @@ static inline void i8_open_rows(i8_weight *w, int64_t o, int first, int64_t n_ou
     const weight_matrix *m = w->matrix;
     for (int j = 0; j < 16; j++) {
         int64_t row = o + (first + j < n_outs ? first + j : n_outs - 1);
-        rows[j] = m->codes + (size_t)row * m->row_bytes;
-        expand_scales(&w->source, row, w->row_scales + j * w->n_groups,
-                      w->row_biases + j * w->n_groups);
+        weight_matrix one;
+        if (m->panels) {
+            one = mica_weight_gather(m, row, w->gathered + (size_t)j * w->source.gathered_bytes);
+            rows[j] = one.codes;
+        } else {
+            rows[j] = m->codes + (size_t)row * m->row_bytes;
+        }
+        expand_scales(&w->source, m->panels ? &one : m, m->panels ? 0 : row,
+                      w->row_scales + j * w->n_groups, w->row_biases + j * w->n_groups);
     }
     i8_turn_scales(w, first);
 }
 
+#if I8_HAS_PANELS
+#include "backend/cpu/vector/panel_i8.h"
+#else
+#include "backend/cpu/vector/panel_none.h"
+#endif
+
 static inline void i8_open_unit(i8_weight *w, int64_t o, int64_t n_outs) {
     for (int v = 0; v < I8_TILE_VECS; v++) {
         const uint8_t *rows[16];
+        if (w->is_native) {
+            int64_t row = o + (16 * v < n_outs ? 16 * v : 0);
+            i8_panel_scales(w, row, 16 * v);
+            i8_panel_tile(w, row, w->tile + 64 * v);
+            continue;
+        }
         i8_open_rows(w, o, 16 * v, n_outs, rows);
         i8_unpack(&w->form, rows, (int64_t)w->matrix->row_bytes, w->tile + 64 * v);
     }
@@ -223,12 +260,19 @@ static inline void i8_unit_of_few(const kernel_call *call, i8_space *s, int64_t 
         for (int first = 0; first < n_outs; first += 16) {
             const uint8_t *rows[16];
             i8_weight *w = &s->w[i];
+            if (w->is_native) {
+                const i8_panel panel = i8_panel_open(w, o + first);
+                for (int64_t r = 0; r < n_rows; r++)
+                    i8_panel_multiply(w, &panel, s->few[i][r], s->is_fine,
+                                      w->sums + r * I8_UNIT_OUTS + first);
+                continue;
+            }
             i8_open_rows(w, o, first, n_outs, rows);
             const i8_lanes lanes = {w->matrix->n_in,   (int64_t)w->matrix->row_bytes,
                                     w->n_blocks,       I8_UNIT_OUTS,
                                     w->scales + first, w->biases + first};
             for (int64_t r = 0; r < n_rows; r++)
-                i8_stream(&w->form, &lanes, rows, s->x[i] + r * s->x_stride, s->is_fine,
+                i8_stream(&w->form, &lanes, rows, s->few[i][r], s->is_fine,
                           w->sums + r * I8_UNIT_OUTS + first);
         }
     i8_store(call, s, 0, (int)n_rows, o, n_outs);
@@ -253,9 +297,18 @@ static inline void i8_unit(const kernel_call *call, i8_space *s, int64_t o, int6
 static inline void i8_order_rows(const kernel_call *call, i8_space *s, int64_t n_rows) {
     const kernel_operand *src = &call->src[0];
     for (int i = 0; i < s->n_weights; i++)
-        for (int64_t r = 0; r < n_rows; r++)
-            i8_order(&s->w[i].form, s->w[i].matrix->n_in, s->is_fine,
-                     (const uint8_t *)src->data + operand_row(src, r), s->x[i] + r * s->x_stride);
+        for (int64_t r = 0; r < n_rows; r++) {
+            const i8_weight *w = &s->w[i];
+            const uint8_t *row = (const uint8_t *)src->data + operand_row(src, r);
+            uint8_t *to = s->x[i] + r * s->x_stride;
+            s->few[i][r] = to;
+            if (!w->is_native)
+                i8_order(&w->form, w->matrix->n_in, s->is_fine, row, to);
+            else if (I8_PANEL_SPLITS && w->form.bits == 4)
+                i8_panel_order(w->matrix->n_in, s->is_fine, row, to);
+            else
+                s->few[i][r] = row;
+        }
 }
 
 static inline void i8_run(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {

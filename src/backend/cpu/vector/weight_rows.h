@@ -34,7 +34,9 @@ typedef struct row_source {
     int64_t group_chunks; /* chunks under one scale; all of a dense row */
     v16_unpacker unpacker, sub_unpacker;
     v16_table table;
-    float *scratch; /* scales and biases of two rows, padded(n_groups) each */
+    float *scratch;    /* scales and biases of two rows, padded(n_groups) each */
+    uint8_t *gathered; /* panels: two rows put together again */
+    size_t gathered_bytes;
 } row_source;
 
 /* One row: codes, or the dense values. */
@@ -72,9 +74,15 @@ static inline int64_t group_count(const kernel_operand *w, int64_t n_in) {
     return way_is_dense(way_of(w)) ? 0 : n_in / w->matrix->form.group;
 }
 
+/* Floats that a row in canonical order takes, where rows lie in panels. */
+static inline int64_t gathered_floats(const kernel_operand *w) {
+    if (!w->matrix || !w->matrix->panels) return 0;
+    return padded((int64_t)(mica_weight_row_total(w->matrix) + 3) / 4);
+}
+
 /* Floats of scratch that a source needs. */
 static inline int64_t row_source_scratch(const kernel_operand *w, int64_t n_in) {
-    return 4 * padded(group_count(w, n_in));
+    return 4 * padded(group_count(w, n_in)) + 2 * gathered_floats(w);
 }
 
 static inline void row_source_init(row_source *s, const kernel_operand *w, int64_t n_in,
@@ -84,6 +92,8 @@ static inline void row_source_init(row_source *s, const kernel_operand *w, int64
     s->n_in = n_in;
     s->n_groups = group_count(w, n_in);
     s->scratch = scratch;
+    s->gathered = (uint8_t *)(scratch + 4 * padded(s->n_groups));
+    s->gathered_bytes = sizeof(float) * (size_t)gathered_floats(w);
     s->group_chunks = (n_in + 15) / 16;
     if (way_is_dense(s->way)) return;
     const weight_form *f = &w->matrix->form;
@@ -120,9 +130,9 @@ static inline v16 sub_codes(const row_source *s, const uint8_t *row, size_t n_be
 }
 
 /* out[g] = super[g's] * (sub code - zero), negated for biases; 8 or 16 groups a super-scale. */
-static inline void expand_two_level(const row_source *s, int64_t row, const uint8_t *subs,
-                                    const uint8_t *supers, float zero, float sign, float *out) {
-    const weight_matrix *m = s->operand->matrix;
+static inline void expand_two_level(const row_source *s, const weight_matrix *m, int64_t row,
+                                    const uint8_t *subs, const uint8_t *supers, float zero,
+                                    float sign, float *out) {
     int64_t n_supers = m->n_in / WEIGHT_SUPER, per_super = WEIGHT_SUPER / m->form.group;
     static const float lane[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const uint8_t *row_supers = supers + 2 * (size_t)(row * n_supers);
@@ -167,21 +177,21 @@ static inline void expand_stored(scale_kind kind, const uint8_t *p, int64_t n, f
     if (kind == SCALE_E8M0 || kind == SCALE_E4M3) expand_bytes(kind, p, n, out);
 }
 
-static inline void expand_scales(const row_source *s, int64_t row, float *to_scales,
-                                 float *to_biases) {
-    const weight_matrix *m = s->operand->matrix;
+/* Of row `row` of m, which is the source's matrix or a row of it. */
+static inline void expand_scales(const row_source *s, const weight_matrix *m, int64_t row,
+                                 float *to_scales, float *to_biases) {
     const weight_form *f = &m->form;
     const uint8_t *scales = m->scales + (size_t)row * m->scale_bytes;
     const uint8_t *biases = m->biases + (size_t)row * (m->biases ? m->scale_bytes : 0);
     if (f->scale == SCALE_TWO_LEVEL)
-        expand_two_level(s, row, scales, m->supers, (float)f->sub_zero, 1.0f, to_scales);
+        expand_two_level(s, m, row, scales, m->supers, (float)f->sub_zero, 1.0f, to_scales);
     else
         expand_stored(f->scale, scales, s->n_groups, to_scales);
     for (int64_t g = 0; m->globals && g < s->n_groups; g++)
         to_scales[g] *= m->globals[row / m->n_out];
     if (f->bias == BIAS_GROUP) expand_stored(f->scale, biases, s->n_groups, to_biases);
     if (f->bias == BIAS_TWO_LEVEL)
-        expand_two_level(s, row, biases, m->super_biases, 0.0f, -1.0f, to_biases);
+        expand_two_level(s, m, row, biases, m->super_biases, 0.0f, -1.0f, to_biases);
     v16 zero = v16_set(-(float)f->zero);
     for (int64_t g = 0; g < s->n_groups && f->bias == BIAS_ZERO; g += 16)
         v16_store(to_biases + g, v16_mul(zero, v16_load(to_scales + g)));
@@ -192,9 +202,15 @@ static inline void expand_scales(const row_source *s, int64_t row, float *to_sca
 /* Row `row` of the source; forms its scales in one of the two places for them. */
 static inline row_view row_open(const row_source *s, int64_t row, int place) {
     const weight_matrix *m = s->operand->matrix;
+    weight_matrix one;
     row_view v = {.n_in = s->n_in, .n_chunks = (s->n_in + 15) / 16, .source = s};
     v.scales = s->scratch + 2 * place * padded(s->n_groups);
     v.biases = v.scales + padded(s->n_groups);
+    if (m && m->panels) {
+        one = mica_weight_gather(m, row, s->gathered + (size_t)place * s->gathered_bytes);
+        m = &one;
+        row = 0;
+    }
     if (m) {
         v.data = m->codes + (size_t)row * m->row_bytes;
     } else {
@@ -203,7 +219,7 @@ static inline row_view row_open(const row_source *s, int64_t row, int place) {
     }
     v.n_safe = v.n_chunks;
     if (way_is_dense(s->way)) return v;
-    expand_scales(s, row, v.scales, v.biases);
+    expand_scales(s, m, row, v.scales, v.biases);
     int64_t chunk_bytes = 2 * way_bits(s->way), n_bytes = v.n_chunks * chunk_bytes;
     v.n_safe = n_bytes < 16 ? 0 : (n_bytes - 16) / chunk_bytes + 1;
     return v;

@@ -16,6 +16,10 @@
 #define I8_TILE_VECS 1
 #define I8_WIDE_DIFFERS 1
 #define I8_FEW_ROWS 4 /* more rows of x pay for a tile */
+#define I8_HAS_PANELS 1
+/* Of four bits, quads are the even and the odd codes of eight where x lies so too: i8_panel_order.
+ */
+#define I8_PANEL_SPLITS 1
 
 static inline v16i i8_load(const uint8_t *p) {
     return v16i_pair(_mm256_loadu_si256((const __m256i *)p),
@@ -83,6 +87,88 @@ static inline void i8_turn_floats(const float *rows, int64_t stride, v16 t[16]) 
             lane[j] = rows[j * stride + i];
         t[i] = v16_load(lane);
     }
+}
+
+/* ---- panels ---- */
+static inline void i8_keep(uint8_t *p, v16i x) {
+    _mm256_storeu_si256((__m256i *)p, x.lo);
+    _mm256_storeu_si256((__m256i *)(p + 32), x.hi);
+}
+
+static inline void i8_panel_order(int64_t n, bool is_fine, const uint8_t *row, uint8_t *to) {
+    const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
+    memcpy(to, row, (size_t)rows_i8_bytes(n, is_fine));
+    for (int part = 0; part < 1 + is_fine; part++) {
+        int64_t off = part ? rows_i8_rest(n) : 0;
+        for (int64_t i = off; i < off + rows_i8_padded(n); i += 16) {
+            __m128i *p = (__m128i *)(void *)(to + i);
+            _mm_storeu_si128(p, _mm_shuffle_epi8(_mm_loadu_si128(p), order));
+        }
+    }
+}
+
+typedef struct i8_quad_source {
+    __m256i table;
+} i8_quad_source;
+
+static inline i8_quad_source i8_quad_source_init(const i8_form *f) {
+    i8_quad_source s = {_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)f->table))};
+    return s;
+}
+
+/* Four codes from bit 0 of each lane become bytes. */
+static inline __attribute__((always_inline)) __m256i i8_spread(__m256i v, int bits) {
+    const int mask = (1 << bits) - 1;
+    __m256i r = _mm256_and_si256(v, _mm256_set1_epi32(mask));
+#pragma GCC unroll 3
+    for (int j = 1; j < 4; j++) {
+        __m256i moved = _mm256_slli_epi32(v, (8 - bits) * j);
+        moved = _mm256_and_si256(moved, _mm256_set1_epi32((int)((unsigned)mask << (8 * j))));
+        r = _mm256_or_si256(r, moved);
+    }
+    return r;
+}
+
+/* Quads of eight rows, of words 64 bytes apart at p. */
+static inline __attribute__((always_inline)) void i8_half_quads(const i8_quad_source *s,
+                                                                const uint8_t *p, int bits,
+                                                                bool splits, bool is_table,
+                                                                __m256i q[8]) {
+    const __m256i low = _mm256_set1_epi8(15);
+    __m256i words[9];
+#pragma GCC unroll 8
+    for (int i = 0; i < bits; i++)
+        words[i] = _mm256_loadu_si256((const __m256i *)(const void *)(p + 64 * i));
+#pragma GCC unroll 8
+    for (int k = 0; k < 8; k++) {
+        int first = k * 4 * bits % 32;
+        __m256i v = words[k * 4 * bits / 32];
+        if (bits == 4 && splits) {
+            q[k] = _mm256_and_si256(k % 2 ? _mm256_srli_epi16(v, 4) : v, low);
+        } else if (bits == 8) {
+            q[k] = v;
+        } else {
+            if (first) v = _mm256_srli_epi32(v, first);
+            if (first + 4 * bits > 32)
+                v = _mm256_or_si256(v, _mm256_slli_epi32(words[k * 4 * bits / 32 + 1], 32 - first));
+            q[k] = i8_spread(v, bits);
+        }
+        if (is_table) q[k] = _mm256_shuffle_epi8(s->table, q[k]);
+    }
+}
+
+/* Eight registers of four codes of 16 rows, of the `bits` words of each at p; constants but for p.
+ */
+static inline __attribute__((always_inline)) void i8_panel_quads(const i8_quad_source *s,
+                                                                 const uint8_t *p, int bits,
+                                                                 bool splits, bool is_table,
+                                                                 v16i q[8]) {
+    __m256i lo[8], hi[8];
+    i8_half_quads(s, p, bits, splits, is_table, lo);
+    i8_half_quads(s, p + 32, bits, splits, is_table, hi);
+#pragma GCC unroll 8
+    for (int k = 0; k < 8; k++)
+        q[k] = v16i_pair(lo[k], hi[k]);
 }
 
 #include "backend/cpu/x86/i8_stream_avx2.h"

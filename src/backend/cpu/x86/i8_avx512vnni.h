@@ -13,6 +13,8 @@
 #define I8_TILE_VECS 2
 #define I8_WIDE_DIFFERS 0
 #define I8_FEW_ROWS 3 /* more rows of x pay for a tile */
+#define I8_HAS_PANELS 1
+#define I8_PANEL_SPLITS 0
 
 static inline v16i i8_load(const uint8_t *p) { return _mm512_loadu_si512(p); }
 static inline v16i i8_dot(v16i acc, v16i codes, v16i x, bool is_wide) {
@@ -81,6 +83,61 @@ static inline void i8_turn_floats(const float *rows, int64_t stride, v16 t[16]) 
 #pragma GCC unroll 16
     for (int i = 0; i < 16; i++)
         t[i] = _mm512_castsi512_ps(r[i]);
+}
+
+/* ---- panels ---- */
+static inline void i8_keep(uint8_t *p, v16i x) { _mm512_storeu_si512(p, x); }
+
+/* Nothing is split. */
+static inline void i8_panel_order(int64_t n, bool is_fine, const uint8_t *row, uint8_t *to) {
+    memcpy(to, row, (size_t)rows_i8_bytes(n, is_fine));
+}
+
+typedef struct i8_quad_source {
+    __m512i mask, table;
+} i8_quad_source;
+
+static inline i8_quad_source i8_quad_source_init(const i8_form *f) {
+    i8_quad_source s = {_mm512_set1_epi8((char)((1 << f->bits) - 1)),
+                        _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)f->table))};
+    return s;
+}
+
+/* The bits at which the bytes of two lanes begin when four codes begin at bit `first` of each. */
+static inline __m512i i8_cut(int first, int bits) {
+    uint64_t at = UINT64_C(0x2020202000000000) + (uint64_t)bits * UINT64_C(0x0302010003020100) +
+                  (uint64_t)first * UINT64_C(0x0101010101010101);
+    return _mm512_set1_epi64((long long)at);
+}
+
+/* Eight registers of four codes of 16 rows, of the `bits` words of each at p; constants but for p.
+ */
+static inline __attribute__((always_inline)) void i8_panel_quads(const i8_quad_source *s,
+                                                                 const uint8_t *p, int bits,
+                                                                 bool splits, bool is_table,
+                                                                 v16i q[8]) {
+    __m512i words[9];
+    (void)splits;
+#pragma GCC unroll 8
+    for (int i = 0; i < bits; i++)
+        words[i] = _mm512_loadu_si512(p + 64 * i);
+#pragma GCC unroll 8
+    for (int k = 0; k < 8; k++) {
+        int word = k * 4 * bits / 32, first = k * 4 * bits % 32;
+        if (bits == 8) {
+            q[k] = words[k];
+            continue;
+        }
+        __m512i from = words[word];
+        if (first + 4 * bits > 32) {
+            from = _mm512_or_si512(_mm512_srli_epi32(from, (unsigned)first),
+                                   _mm512_slli_epi32(words[word + 1], (unsigned)(32 - first)));
+            first = 0;
+        }
+        from = _mm512_multishift_epi64_epi8(i8_cut(first, bits), from);
+        q[k] = _mm512_and_si512(from, s->mask);
+        if (is_table) q[k] = _mm512_shuffle_epi8(s->table, q[k]);
+    }
 }
 
 #include "backend/cpu/x86/i8_stream_avx512vnni.h"

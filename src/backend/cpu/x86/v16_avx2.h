@@ -101,6 +101,10 @@ static inline v16i v16i_half(v16i a) { /* towards -infinity */
 static inline v16i v16i_left23(v16i a) {
     return v16i_pair(_mm256_slli_epi32(a.lo, 23), _mm256_slli_epi32(a.hi, 23));
 }
+static inline v16i v16i_right(v16i a, int n) {
+    __m128i count = _mm_cvtsi32_si128(n);
+    return v16i_pair(_mm256_srl_epi32(a.lo, count), _mm256_srl_epi32(a.hi, count));
+}
 static inline v16i v16i_right16(v16i a) {
     return v16i_pair(_mm256_srli_epi32(a.lo, 16), _mm256_srli_epi32(a.hi, 16));
 }

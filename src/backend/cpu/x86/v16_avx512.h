@@ -53,6 +53,7 @@ static inline v16i v16i_and(v16i a, v16i b) { return _mm512_and_si512(a, b); }
 static inline v16i v16i_or(v16i a, v16i b) { return _mm512_or_si512(a, b); }
 static inline v16i v16i_half(v16i a) { return _mm512_srai_epi32(a, 1); } /* towards -infinity */
 static inline v16i v16i_left23(v16i a) { return _mm512_slli_epi32(a, 23); }
+static inline v16i v16i_right(v16i a, int n) { return _mm512_srl_epi32(a, _mm_cvtsi32_si128(n)); }
 static inline v16i v16i_right16(v16i a) { return _mm512_srli_epi32(a, 16); }
 static inline v16 v16_of_int(v16i a) { return _mm512_cvtepi32_ps(a); }
 
