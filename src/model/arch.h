@@ -225,10 +225,13 @@ typedef struct arch_keys {
 } arch_keys;
 
 typedef struct arch {
-    const char *name;       /* model_type of the text model */
-    const char *gguf;       /* general.architecture; NULL: none */
-    const char *gguf_needs; /* a metadata key that tells it from another row; NULL: none */
-    const char *gguf_moe;   /* another general.architecture, of files with experts; NULL: none */
+    const char *name; /* model_type of the text model */
+    const char *gguf; /* general.architecture; NULL: none */
+    /* A metadata key that tells it from another row: it must be there and not 0, or this number;
+     * NULL: none. */
+    const char *gguf_needs;
+    int64_t gguf_needs_value;
+    const char *gguf_moe; /* another general.architecture, of files with experts; NULL: none */
     model_tier tier;
     block_kind block;
     const char *parallel_key; /* the flag that makes it parallel_block; NULL: none */
@@ -255,6 +258,7 @@ typedef struct arch {
     bool rope_traditional;       /* interleaved pairs, unless a key says otherwise */
     bool reads_rope_traditional; /* the config key rope_traditional is honoured */
     bool gguf_traditional;       /* GGUF rows of q and k are stored for interleaved rope */
+    bool gguf_untruncated;       /* yarn's "truncate" is false, which GGUF does not say */
     bool gguf_tiled;             /* GGUF has value heads in another order: delta_config.is_tiled */
     const char *rope_types;      /* the only types that it has, between spaces; NULL: all */
     int64_t original_positions;  /* of longrope when the key is absent; 0: required */

@@ -28,6 +28,7 @@ typedef struct config_facts {
     double attention_multiplier;      /* the attention scale itself; 0: none */
     double embed_multiplier;          /* of a key; 0: none */
     double dim_model_base;            /* 0: none */
+    const float *xielu;               /* GGUF: alpha_p, alpha_n, beta, eps of each layer */
     int64_t per_layer_size, n_shared; /* as stated; -1: not stated */
 } config_facts;
 

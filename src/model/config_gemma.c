@@ -135,6 +135,19 @@ static void finish_gemma4(config_reader *r, model_config *c) {
 
 /* ---- Gemma 3n ---- */
 
+/* How many deviations above the mean a normal spread has the given share below it. */
+static float normal_quantile(double share) {
+    double low = -40.0, high = 40.0;
+    for (int i = 0; i < 100; i++) {
+        double z = 0.5 * (low + high);
+        if (0.5 * erfc(-z / sqrt(2.0)) < share)
+            low = z;
+        else
+            high = z;
+    }
+    return (float)low;
+}
+
 static void read_sparsity(config_reader *r, model_config *c) {
     const char *key = "activation_sparsity_pattern";
     const json_value *v = mica_json_find_set(r->text, key);
@@ -148,7 +161,7 @@ static void read_sparsity(config_reader *r, model_config *c) {
             r->st = mica_fail(r->err, MICA_E_FORMAT,
                               "%s: config.json: \"%s\" must hold shares from 0 to below 1",
                               r->where, key);
-        c->gemma.layers[i].sparsity = (float)x;
+        if (x > 0.0) c->gemma.layers[i].gate_cut = normal_quantile((double)(float)x);
     }
 }
 
@@ -171,7 +184,8 @@ void mica_config_read_gemma(config_reader *r, model_config *c, config_facts *fac
     for (int64_t i = 0; i < c->n_layers; i++)
         c->gemma.layers[i] = (layer_shape){.head_dim = (int32_t)c->head_dim,
                                            .n_kv_heads = (int32_t)c->n_kv_heads,
-                                           .kv_layer = (int32_t)i};
+                                           .kv_layer = (int32_t)i,
+                                           .gate_cut = -INFINITY};
     facts->attention_multiplier = 1.0;
     facts->n_shared = mica_config_integer(r, r->text, "num_kv_shared_layers", -1, 0, c->n_layers);
     facts->per_layer_size =
@@ -221,7 +235,10 @@ mica_status mica_gemma_settle(model_config *c, const config_facts *facts,
         int64_t wide = layer_rows(weights, i, "mlp.gate_proj");
         if (wide < 1 || wide > CONFIG_MAX_WIDTH) wide = c->intermediate_size;
         g->layers[i].intermediate_size = (int32_t)wide;
+        if (facts->is_gguf) g->layers[i].shares_v = layer_rows(weights, i, "self_attn.v_proj") < 0;
     }
+    if (facts->is_gguf && g->n_streams)
+        g->laurel_rank = layer_rows(weights, 0, "laurel.linear_left");
     g->n_shared = facts->n_shared;
     if (g->n_shared < 0)
         for (g->n_shared = 0; g->n_shared < c->n_layers; g->n_shared++)

@@ -76,84 +76,19 @@ int64_t mica_meta_size(gguf_reader *r, const char *key, int64_t fallback, int64_
     return fallback < 0 ? 1 : fallback;
 }
 
-/* A layer's router says that it has experts. */
-static void read_sparse(gguf_reader *r, model_config *c) {
-    bool all = r->arch->moe->sparse == SPARSE_ALL;
-    for (int64_t i = 0; i < c->n_layers && i < MODEL_MAX_LAYERS; i++) {
-        char name[48];
-        snprintf(name, sizeof(name), "blk.%lld.ffn_gate_inp.weight", (long long)i);
-        c->moe.is_sparse[i] = all || mica_gguf_find_tensor(r->file, name);
-    }
-    if (all && mica_meta_size(r, "leading_dense_block_count", 0, 0, CONFIG_MAX_COUNT) > 0)
-        mica_meta_fail(r, MICA_E_UNSUPPORTED, "leading_dense_block_count", "is not 0");
+int64_t mica_meta_size_at(gguf_reader *r, const char *key, int64_t layer, int64_t n_layers) {
+    const gguf_entry *e = mica_meta_find(r, key);
+    if (!e || e->type != GGUF_VALUE_ARRAY) return mica_meta_size(r, key, -1, 1, CONFIG_MAX_WIDTH);
+    bool is_numeric = e->element != GGUF_VALUE_STRING && e->element != GGUF_VALUE_ARRAY;
+    double x =
+        is_numeric && e->n >= (uint64_t)n_layers ? mica_gguf_array_number(e, (uint64_t)layer) : NAN;
+    if (x >= 1.0 && x <= (double)CONFIG_MAX_WIDTH && x == floor(x)) return (int64_t)x;
+    mica_meta_fail(r, MICA_E_FORMAT, key, "must have a whole number above 0 for each layer");
+    return 1;
 }
 
-static void read_expert_groups(gguf_reader *r, moe_config *moe) {
-    int64_t n = mica_meta_size(r, "expert_group_count", 1, 0, moe->n_experts);
-    int64_t used = mica_meta_size(r, "expert_group_used_count", n, 0, n);
-    if (n < 2 || used == n || r->st) return;
-    if (!r->arch->moe->has_groups)
-        mica_meta_fail(r, MICA_E_UNSUPPORTED, "expert_group_count", "is above 1");
-    else if (moe->n_experts % n || used < 1 || moe->n_experts_used > used * (moe->n_experts / n))
-        mica_meta_fail(r, MICA_E_FORMAT, "expert_group_count", "does not fit the experts");
-    moe->n_groups = n;
-    moe->n_groups_used = used;
-}
-
-/* Whether the weights are normalized is the family's own where no key says it. */
-static void read_moe(gguf_reader *r, model_config *c) {
-    const moe_rule *rule = r->arch->moe;
-    moe_config *moe = &c->moe;
-    int64_t n = mica_meta_size(r, "expert_count", 0, 0, CONFIG_MAX_COUNT);
-    if (!rule) {
-        if (n > 0)
-            mica_meta_fail(r, MICA_E_UNSUPPORTED, "expert_count",
-                           "is not 0: experts are not supported for this architecture");
-        return;
-    }
-    if (n < 2 && (rule->may_lack || rule->sparse == SPARSE_LISTED)) return;
-    if (n < 2) mica_meta_fail(r, MICA_E_FORMAT, "expert_count", "must be at least 2");
-    if (r->st) return;
-    moe->n_experts = n;
-    moe->n_experts_used = mica_meta_size(r, "expert_used_count", -1, 1, n);
-    moe->intermediate_size = c->intermediate_size;
-    if (!rule->width_is_plain)
-        moe->intermediate_size = mica_meta_size(r, "expert_feed_forward_length",
-                                                c->intermediate_size, 1, CONFIG_MAX_WIDTH);
-    moe->normalize = rule->normalize == NORMALIZE_ALWAYS ||
-                     mica_meta_flag(r, "expert_weights_norm", rule->gguf_normalizes);
-    double factor = mica_meta_number(r, "expert_weights_scale", 1.0);
-    moe->factor = factor == 0.0 ? 1.0f : (float)factor; /* converters write 0 for none */
-    moe->sum_extra = (float)rule->extra;
-    if (rule->has_latent)
-        moe->latent_size = mica_meta_size(r, "moe_latent_size", 0, 0, CONFIG_MAX_WIDTH);
-    if (rule->shared_key)
-        moe->shared_size =
-            mica_meta_size(r, "expert_shared_feed_forward_length", 0, 0, CONFIG_MAX_WIDTH);
-    read_sparse(r, c);
-    int64_t want = rule->scores == ROUTER_SIGMOID ? 2 : 1;
-    if (mica_meta_size(r, "expert_gating_func", want, 0, 16) != want)
-        mica_meta_fail(r, MICA_E_UNSUPPORTED, "expert_gating_func",
-                       want == 2 ? "is not sigmoid" : "is not softmax");
-    read_expert_groups(r, moe);
-}
-
-static void read_sizes(gguf_reader *r, model_config *c, config_facts *facts) {
-    c->n_layers = mica_meta_size(r, "block_count", -1, 1, CONFIG_MAX_COUNT);
-    c->moe.n_draft_layers = mica_meta_size(r, "nextn_predict_layers", 0, 0, c->n_layers - 1);
-    c->n_layers -= c->moe.n_draft_layers;
-    c->hidden_size = mica_meta_size(r, "embedding_length", -1, 1, CONFIG_MAX_WIDTH);
-    /* a family whose layers all have experts may have no width of another MLP */
-    bool all = r->arch->moe && r->arch->moe->sparse == SPARSE_ALL;
-    int64_t experts = mica_meta_size(r, "expert_feed_forward_length", 0, 1, CONFIG_MAX_WIDTH);
-    c->intermediate_size =
-        mica_meta_layer_size(r, "feed_forward_length", all && experts > 0 ? experts : -1);
-    c->n_heads = mica_meta_layer_size(r, "attention.head_count", -1);
-    c->n_kv_heads = mica_meta_layer_size(r, "attention.head_count_kv", c->n_heads);
-    c->max_positions =
-        mica_meta_size(r, "context_length", r->arch->max_positions, 1, CONFIG_MAX_COUNT);
-    c->vocab_size = mica_meta_size(r, "vocab_size", 0, 1, CONFIG_MAX_COUNT);
-    facts->has_vocab_size = c->vocab_size > 0;
+static void read_head_dim(gguf_reader *r, model_config *c, config_facts *facts) {
+    if (r->arch->has_mla) return;
     facts->head_dim = mica_meta_size(r, "attention.key_length", 0, 1, CONFIG_MAX_WIDTH);
     c->head_dim = facts->head_dim ? facts->head_dim : c->hidden_size / c->n_heads;
     int64_t value_dim =
@@ -161,9 +96,34 @@ static void read_sizes(gguf_reader *r, model_config *c, config_facts *facts) {
     if (value_dim != c->head_dim)
         mica_meta_fail(r, MICA_E_UNSUPPORTED, "attention.value_length",
                        "differs from the width of the keys");
+}
+
+static void read_sizes(gguf_reader *r, model_config *c, config_facts *facts) {
+    c->n_layers = mica_meta_size(r, "block_count", -1, 1, CONFIG_MAX_COUNT);
+    c->moe.n_draft_layers = mica_meta_size(r, "nextn_predict_layers", 0, 0, c->n_layers - 1);
+    c->n_layers -= c->moe.n_draft_layers;
+    c->hidden_size = mica_meta_size(r, "embedding_length", -1, 1, CONFIG_MAX_WIDTH);
+    c->n_heads = mica_meta_layer_size(r, "attention.head_count", -1);
+    if (r->arch->gemma) { /* layers may differ: config_gguf_gemma.c */
+        c->intermediate_size = mica_meta_size_at(r, "feed_forward_length", 0, c->n_layers);
+        c->n_kv_heads = mica_meta_size_at(r, "attention.head_count_kv", 0, c->n_layers);
+    } else {
+        /* a family whose layers all have experts may have no width of another MLP */
+        bool all = r->arch->moe && r->arch->moe->sparse == SPARSE_ALL;
+        int64_t experts = mica_meta_size(r, "expert_feed_forward_length", 0, 1, CONFIG_MAX_WIDTH);
+        c->intermediate_size =
+            mica_meta_layer_size(r, "feed_forward_length", all && experts > 0 ? experts : -1);
+        c->n_kv_heads = mica_meta_layer_size(r, "attention.head_count_kv", c->n_heads);
+    }
+    c->max_positions =
+        mica_meta_size(r, "context_length", r->arch->max_positions, 1, CONFIG_MAX_COUNT);
+    c->vocab_size = mica_meta_size(r, "vocab_size", 0, 1, CONFIG_MAX_COUNT);
+    facts->has_vocab_size = c->vocab_size > 0;
+    read_head_dim(r, c, facts);
     if (c->n_layers > MODEL_MAX_LAYERS)
         mica_meta_fail(r, MICA_E_UNSUPPORTED, "block_count", "is more than the 256 supported");
-    read_moe(r, c);
+    mica_meta_read_mla(r, c);
+    mica_meta_read_moe(r, c);
     bool rms = r->arch->norm <= NORM_RMS_PLUS_1;
     const char *key = rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
     if (r->arch->mixers == MIXERS_NEMOTRON && !mica_meta_find(r, key))
@@ -209,7 +169,10 @@ static void read_scales(gguf_reader *r, model_config *c, config_facts *facts) {
     bool wide = a->gguf_wide_layers && c->n_layers == a->gguf_wide_layers;
     facts->query_scalar = wide ? (double)(c->hidden_size / c->n_heads) : 0.0;
     double attention = mica_meta_number(r, "attn_logit_softcapping", (double)a->attention_softcap);
-    double final = mica_meta_number(r, "final_logit_softcapping", (double)a->final_softcap);
+    /* gemma4's converters leave the key out where there is none, others where it is the usual one
+     */
+    double usual = a->gemma == GEMMA_4 ? 0.0 : (double)a->final_softcap;
+    double final = mica_meta_number(r, "final_logit_softcapping", usual);
     if (!a->reads_softcaps && attention != 0.0)
         mica_meta_fail(r, MICA_E_UNSUPPORTED, "attn_logit_softcapping", "is not supported here");
     if (!a->reads_softcaps && final != 0.0)
@@ -220,12 +183,34 @@ static void read_scales(gguf_reader *r, model_config *c, config_facts *facts) {
 }
 
 /* Which norms of q and k there are is what the tensors say (settle.c). */
-static void read_structure(gguf_reader *r, config_facts *facts) {
+static void read_structure(gguf_reader *r, config_facts *facts, int64_t n_experts) {
     const arch *a = r->arch;
     bool parallel = a->parallel_key && mica_meta_flag(r, a->parallel_key, a->is_parallel);
     facts->block = parallel ? a->parallel_block : a->block;
     facts->qk_norm = a->qk_norm;
+    /* no key says it: of llama4's published sizes the one with 128 experts has none */
+    if (a->qk_norm == QK_NORM_PLAIN && n_experts == 128) facts->qk_norm = QK_NORM_NONE;
     facts->act = a->act;
+}
+
+/* The numbers of every layer's xIELU, which are tensors elsewhere. */
+static void read_xielu(gguf_reader *r, const model_config *c, config_facts *facts) {
+    static const char *const keys[] = {"xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps"};
+    if (r->arch->act != ACT_XIELU || r->st) return;
+    float *out = mica_arena_calloc(r->arena, (size_t)c->n_layers * 4, sizeof(*out));
+    if (!out) r->st = mica_fail(r->err, MICA_E_NOMEM, "%s: out of memory", r->where);
+    for (int k = 0; k < 4 && !r->st; k++) {
+        const gguf_entry *e = mica_gguf_find(r->file, keys[k]);
+        bool good = e && e->type == GGUF_VALUE_ARRAY && e->element == GGUF_VALUE_F32 &&
+                    e->n >= (uint64_t)c->n_layers;
+        if (!good && !(e && e->type == GGUF_VALUE_F32))
+            r->st = mica_fail(r->err, MICA_E_FORMAT,
+                              "%s: metadata \"%s\" must have a number for each layer", r->where,
+                              keys[k]);
+        for (int64_t i = 0; i < c->n_layers && !r->st; i++)
+            out[4 * i + k] = (float)(good ? mica_gguf_array_number(e, (uint64_t)i) : e->f);
+    }
+    facts->xielu = out;
 }
 
 /* The rope tables among the tensors, in the model's arena; NULL: absent. */
@@ -267,6 +252,16 @@ static void read_rope_tables(gguf_reader *r, const model_config *c, rope_config 
         mica_meta_fail(r, MICA_E_FORMAT, "rope.scaling.original_context_length", "is missing");
 }
 
+/* mscale_all_dim; converters of latent attention store a tenth of it, and there mscale, which they
+ * do not store, is the same in every published model. */
+static void read_log_mul(gguf_reader *r, rope_config *rope) {
+    const char *key = "rope.scaling.yarn_log_multiplier";
+    if (!mica_meta_find(r, key)) return;
+    double x = mica_meta_number(r, key, 0.0);
+    rope->mscale_all_dim = r->arch->has_mla ? (double)((float)x / 0.1f) : x;
+    if (r->arch->has_mla) rope->mscale = rope->mscale_all_dim;
+}
+
 static void read_scaling(gguf_reader *r, rope_config *rope) {
     char key[128];
     snprintf(key, sizeof(key), "%s.rope.scaling.type", r->prefix);
@@ -282,12 +277,19 @@ static void read_scaling(gguf_reader *r, rope_config *rope) {
         mica_meta_size(r, "rope.scaling.original_context_length", 0, 0, CONFIG_MAX_COUNT);
     rope->beta_fast = mica_meta_number(r, "rope.scaling.yarn_beta_fast", rope->beta_fast);
     rope->beta_slow = mica_meta_number(r, "rope.scaling.yarn_beta_slow", rope->beta_slow);
+    if (mica_meta_number(r, "rope.scaling.yarn_ext_factor", 1.0) != 1.0)
+        mica_meta_fail(r, MICA_E_UNSUPPORTED, "rope.scaling.yarn_ext_factor", "is not 1");
+    rope->truncate = !r->arch->gguf_untruncated;
+    read_log_mul(r, rope);
     double attn_factor = mica_meta_number(r, "rope.scaling.attn_factor", 1.0);
     /* longrope: the input scale itself; yarn: multiplies the usual one */
     if (!strcmp(rope->type, "longrope")) rope->attention_factor = attn_factor;
     if (!strcmp(rope->type, "yarn") && attn_factor != 1.0)
         rope->attention_factor =
             attn_factor * (rope->factor <= 1.0 ? 1.0 : 0.1 * log(rope->factor) + 1.0);
+    /* the scale of q and k itself, as in config.json */
+    rope->attention_factor =
+        mica_meta_number(r, "rope.scaling.yarn_attn_factor", rope->attention_factor);
 }
 
 static double read_theta(gguf_reader *r, const char *key, double fallback) {
@@ -327,6 +329,22 @@ static void read_ropes(gguf_reader *r, model_config *c) {
     c->n_ropes = 2;
 }
 
+/* What makes queries grow with the position. llama4's numbers are in no key. */
+static void read_boost(gguf_reader *r, model_config *c) {
+    if (r->arch->reads_query_boost) {
+        c->query_boost = (float)mica_meta_number(r, "attention.temperature_scale", 0.0);
+        c->query_boost_length = (int32_t)c->rope[0].original_max_positions;
+        if (c->query_boost != 0.0f && c->query_boost_length < 1)
+            mica_meta_fail(r, MICA_E_FORMAT, "rope.scaling.original_context_length",
+                           "is missing, which attention.temperature_scale needs");
+    }
+    if (!r->arch->tunes_bare_layers) return;
+    c->query_boost = 0.1f;
+    c->query_boost_length = 8192;
+    c->query_boost_offset = 1;
+    c->boosts_bare_only = true;
+}
+
 /* attention.sliding_window_pattern: a count, or a flag for each layer. NULL: use *pattern. */
 static const gguf_entry *read_pattern(gguf_reader *r, int64_t n_layers, int64_t *pattern) {
     const gguf_entry *e = mica_meta_find(r, "attention.sliding_window_pattern");
@@ -355,19 +373,20 @@ static void read_windows(gguf_reader *r, model_config *c) {
     int64_t pattern;
     const gguf_entry *flags = read_pattern(r, c->n_layers, &pattern);
     bool all = a->windows == WINDOW_RULE_MISTRAL || a->windows == WINDOW_RULE_ALL;
+    bool chunks = a->windows == WINDOW_RULE_CHUNKS;
     for (int64_t i = 0; !r->st && window > 0 && i < c->n_layers; i++) {
         bool sliding = all || (i + 1) % pattern != 0;
         if (flags) sliding = mica_gguf_array_number(flags, (uint64_t)i) != 0.0;
-        c->window[i] = sliding ? (int32_t)window : 0;
+        c->window[i] = sliding ? (int32_t)(chunks ? -window : window) : 0;
     }
 }
 
 static void read_no_rope(const gguf_reader *r, model_config *c) {
     bool slides = false;
     for (int64_t i = 0; i < c->n_layers; i++)
-        slides = slides || c->window[i] > 0;
+        slides = slides || c->window[i] != 0;
     for (int64_t i = 0; i < c->n_layers; i++) {
-        bool sliding = c->window[i] > 0, has_rope = true;
+        bool sliding = c->window[i] != 0, has_rope = true;
         switch (r->arch->no_rope) {
         case NO_ROPE_NEVER:
             break;
@@ -381,7 +400,7 @@ static void read_no_rope(const gguf_reader *r, model_config *c) {
             has_rope = sliding || !slides;
             break;
         case NO_ROPE_LIST: /* converters store no list: the interval of the published models */
-            has_rope = (i + 1) % 4 != 0;
+            has_rope = (i + 1) % 4 != 0 || (r->arch->windows == WINDOW_RULE_CHUNKS && !slides);
             break;
         case NO_ROPE_ALL:
             has_rope = false;
@@ -430,10 +449,13 @@ mica_status mica_config_read_gguf(gguf_file *file, const arch *a, mica_arena *ar
     if (r.st) return r.st;
     read_scales(&r, out, facts);
     read_ropes(&r, out);
+    read_boost(&r, out);
     facts->has_rope_theta = mica_meta_find(&r, "rope.freq_base") != NULL;
     read_windows(&r, out);
     read_no_rope(&r, out);
-    read_structure(&r, facts);
+    read_structure(&r, facts, out->moe.n_experts);
+    read_xielu(&r, out, facts);
+    mica_meta_read_gemma(&r, out, facts);
     mica_meta_read_mixers(&r, out);
     out->gates_attention = a->gates_attention;
     read_encoder(&r, out);

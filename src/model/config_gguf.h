@@ -33,4 +33,14 @@ bool mica_meta_flag(const gguf_reader *r, const char *key, bool fallback);
 int64_t mica_meta_layer_size(gguf_reader *r, const char *key, int64_t fallback);
 void mica_meta_read_mixers(gguf_reader *r, model_config *c);
 
+/* The value of a layer: entry `layer` of an array, or the number that stands for all. */
+int64_t mica_meta_size_at(gguf_reader *r, const char *key, int64_t layer, int64_t n_layers);
+
+/* ---- config_gguf_moe.c: experts and latent attention ---- */
+void mica_meta_read_moe(gguf_reader *r, model_config *c);
+void mica_meta_read_mla(gguf_reader *r, model_config *c);
+
+/* ---- config_gguf_gemma.c: what layers of Gemma 3n and 4 have of their own ---- */
+void mica_meta_read_gemma(gguf_reader *r, model_config *c, config_facts *facts);
+
 #endif

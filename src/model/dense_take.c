@@ -225,19 +225,30 @@ static double number_of(model_taker *t, const char *name, double fallback) {
 }
 
 /* alpha_p and alpha_n go through softplus; beta is the least slope. */
-static void take_xielu(model_taker *t, dense_layer *l) {
-    double beta = number_of(t, "mlp.act_fn.beta", 0.5);
+static void set_xielu(dense_layer *l, double p, double n, double beta, double eps) {
+    l->beta = (float)beta;
+    l->eps = (float)eps;
+    l->alpha_p = (float)log1p(exp(p));
+    l->alpha_n = (float)(beta + log1p(exp(n)));
+}
+
+static void take_xielu(model_taker *t, int64_t index, dense_layer *l) {
+    const float *known = t->m->facts.xielu;
+    if (known) {
+        known += 4 * index;
+        set_xielu(l, (double)known[0], (double)known[1], (double)known[2], (double)known[3]);
+        return;
+    }
+    double beta = number_of(t, "mlp.act_fn.beta", 0.5), eps = number_of(t, "mlp.act_fn.eps", -1e-6);
     const weight_vector *p = NULL, *n = NULL;
     char full[128];
     snprintf(full, sizeof(full), "%smlp.act_fn.alpha_p", t->scope);
     if (!t->st) t->st = mica_weights_vector(t->m->store, full, 1, &p, t->err);
     snprintf(full, sizeof(full), "%smlp.act_fn.alpha_n", t->scope);
     if (!t->st) t->st = mica_weights_vector(t->m->store, full, 1, &n, t->err);
-    l->eps = (float)number_of(t, "mlp.act_fn.eps", -1e-6);
     if (t->st) return;
-    l->beta = (float)beta;
-    l->alpha_p = (float)log1p(exp((double)mica_load_f(p->data, p->dtype, 0)));
-    l->alpha_n = (float)(beta + log1p(exp((double)mica_load_f(n->data, n->dtype, 0))));
+    set_xielu(l, (double)mica_load_f(p->data, p->dtype, 0),
+              (double)mica_load_f(n->data, n->dtype, 0), beta, eps);
 }
 
 static void take_norms(model_taker *t, dense_layer *l, int64_t hidden) {
@@ -301,7 +312,7 @@ static void take_layer(model_taker *t, int64_t index, dense_layer *l) {
         l->sinks = mica_taker_vector(t, "self_attn", "sinks", c->n_heads);
     l->q_norm = take_qk_norm(t, "self_attn.q_norm", c->n_heads);
     l->k_norm = take_qk_norm(t, "self_attn.k_norm", c->n_kv_heads);
-    if (t->m->facts.act == ACT_XIELU) take_xielu(t, l);
+    if (t->m->facts.act == ACT_XIELU) take_xielu(t, index, l);
 }
 
 /* The rows of position 0 and after. */

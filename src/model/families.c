@@ -108,6 +108,7 @@ static const arch rows[] = {
     },
     {
         .name = "gemma3n_text",
+        .gguf = "gemma3n",
         .tier = TIER_GENERIC,
         .block = BLOCK_SANDWICH,
         .norm = NORM_RMS,
@@ -132,6 +133,7 @@ static const arch rows[] = {
     },
     {
         .name = "gemma4_text",
+        .gguf = "gemma4",
         .tier = TIER_SPECIALIZED,
         .block = BLOCK_SANDWICH,
         .norm = NORM_RMS,

@@ -33,6 +33,7 @@ static const arch_defaults starcoder2 = {.vocab_size = 49152, .rms_norm_eps = 1e
 static const arch rows[] = {
     {
         .name = "apertus",
+        .gguf = "apertus",
         .tier = TIER_GENERIC,
         .qk_norm = QK_NORM_HEAD,
         .is_plain_mlp = true,
@@ -262,6 +263,7 @@ static const arch rows[] = {
     },
     {
         .name = "ministral3",
+        .gguf = "mistral3",
         .tier = TIER_GENERIC,
         .tie = TIE_RULE_TRUE,
         .gguf_traditional = true,

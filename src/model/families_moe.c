@@ -189,6 +189,8 @@ static const arch_keys llama4_keys = {.intermediate_size = "intermediate_size_ml
 static const arch rows[] = {
     {
         .name = "deepseek_v2",
+        .gguf = "deepseek2",
+        .gguf_traditional = true,
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
@@ -205,6 +207,10 @@ static const arch rows[] = {
     },
     {
         .name = "deepseek_v3",
+        .gguf = "deepseek2",
+        .gguf_needs = "expert_gating_func",
+        .gguf_needs_value = 2,
+        .gguf_traditional = true,
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
@@ -221,6 +227,7 @@ static const arch rows[] = {
     },
     {
         .name = "dots1",
+        .gguf = "dots1",
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
@@ -238,6 +245,7 @@ static const arch rows[] = {
     },
     {
         .name = "ernie4_5_moe",
+        .gguf = "ernie4_5-moe",
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
@@ -257,6 +265,7 @@ static const arch rows[] = {
     },
     {
         .name = "glm4_moe",
+        .gguf = "glm4moe",
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
@@ -275,6 +284,8 @@ static const arch rows[] = {
     },
     {
         .name = "gpt_oss",
+        .gguf = "gpt-oss",
+        .gguf_untruncated = true,
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
@@ -295,6 +306,7 @@ static const arch rows[] = {
     },
     {
         .name = "granitemoe",
+        .gguf = "granitemoe",
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
@@ -314,6 +326,9 @@ static const arch rows[] = {
     },
     {
         .name = "granitemoeshared",
+        .gguf = "granitemoe",
+        .gguf_needs = "expert_shared_feed_forward_length",
+        .gguf_traditional = true,
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
@@ -332,6 +347,7 @@ static const arch rows[] = {
     },
     {
         .name = "hunyuan_v1_moe",
+        .gguf = "hunyuan-moe",
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
@@ -349,6 +365,9 @@ static const arch rows[] = {
     },
     {
         .name = "llama4_text",
+        .gguf = "llama4",
+        .gguf_traditional = true,
+        .window_pattern = 4,
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
@@ -376,6 +395,7 @@ static const arch rows[] = {
     },
     {
         .name = "minimax",
+        .gguf = "minimax-m2",
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
@@ -392,6 +412,9 @@ static const arch rows[] = {
     },
     {
         .name = "mixtral",
+        .gguf = "llama",
+        .gguf_needs = "expert_count",
+        .gguf_traditional = true,
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,
@@ -439,6 +462,7 @@ static const arch rows[] = {
     },
     {
         .name = "qwen2_moe",
+        .gguf = "qwen2moe",
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_RMS,

@@ -61,25 +61,12 @@ static streams correct(model_builder *b, const gemma_layer *l, const streams *pr
     return out;
 }
 
-/* How many deviations above the mean a normal spread has the given share below it. */
-static float normal_quantile(double share) {
-    double low = -40.0, high = 40.0;
-    for (int i = 0; i < 100; i++) {
-        double z = 0.5 * (low + high);
-        if (0.5 * erfc(-z / sqrt(2.0)) < share)
-            low = z;
-        else
-            high = z;
-    }
-    return (float)low;
-}
-
 static graph_id mlp(model_builder *b, int32_t layer, graph_id x) {
     const dense_layer *l = &b->m->weights.layers[layer];
-    float share = b->c->gemma.layers[layer].sparsity;
-    if (share == 0.0f) return mica_builder_gated(b, x, l->gate, l->up, l->down);
+    float cut = b->c->gemma.layers[layer].gate_cut;
+    if (isinf(cut)) return mica_builder_gated(b, x, l->gate, l->up, l->down);
     graph_id gate = mica_builder_project(b, x, l->gate, "gate_proj");
-    gate = named(b, mica_graph_gauss_top(b->g, gate, normal_quantile((double)share)), "gate_top");
+    gate = named(b, mica_graph_gauss_top(b->g, gate, cut), "gate_top");
     graph_id y = named(b, mica_builder_activation(b, gate), "act");
     y = mica_graph_mul(b->g, y, mica_builder_project(b, x, l->up, "up_proj"));
     return mica_builder_project(b, named(b, y, "gated"), l->down, "down_proj");

@@ -166,10 +166,25 @@ static void take_past_end(model_taker *t, gemma_weights *w) {
     w->first_row = matrix_over(t, "per_layer_first_row", dtype, (int64_t)n, row);
 }
 
+static void take_stack(model_taker *t, const char *name, int64_t n, linear *out) {
+    int64_t hidden = t->m->config.hidden_size;
+    const weight_matrix *all = NULL;
+    char path[96];
+    snprintf(path, sizeof(path), "model.%s", name);
+    if (!t->st) t->st = mica_weights_flat_stack(t->m->store, path, n, hidden, hidden, &all, t->err);
+    for (int64_t i = 0; i < n && !t->st; i++)
+        t->st = mica_weights_rows_of(t->m->store, all, all->name, i * hidden, hidden,
+                                     &out[i].weight, t->err);
+}
+
 static linear *take_list(model_taker *t, const char *name, int64_t n) {
     int64_t hidden = t->m->config.hidden_size;
     linear *list = mica_arena_calloc(&t->m->arena, (size_t)n + 1, sizeof(*list));
     if (!list) mica_taker_no_memory(t);
+    if (t->m->facts.is_gguf) { /* one stack */
+        take_stack(t, name, n, list);
+        return list;
+    }
     for (int64_t i = 0; i < n && !t->st; i++) {
         char path[96];
         snprintf(path, sizeof(path), "model.%s.%lld", name, (long long)i);

@@ -203,7 +203,9 @@ mica_status mica_dispatch_gguf(const arch **out, const gguf_file *file, const ch
         bool is_moe = a->gguf_moe && !strcmp(a->gguf_moe, name);
         if (!a->gguf || (strcmp(a->gguf, name) != 0 && !is_moe)) continue;
         snprintf(key, sizeof(key), "%s.%s", name, a->gguf_needs ? a->gguf_needs : "");
-        if (a->gguf_needs ? mica_gguf_find(file, key) != NULL : !found) found = a;
+        int64_t value = a->gguf_needs ? mica_gguf_integer(file, key, 0) : 0;
+        bool fits = a->gguf_needs_value ? value == a->gguf_needs_value : value != 0;
+        if (a->gguf_needs ? fits : !found) found = a;
     }
     *out = found;
     if (found) return MICA_OK;

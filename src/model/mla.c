@@ -47,10 +47,19 @@ graph_id mica_builder_mla(model_builder *b, int32_t layer, graph_id x) {
     graph_id turned = mica_graph_slice(b->g, latent, c->kv_rank, c->rope_dim);
     turned = rotated(b, mica_graph_heads(b->g, turned, 1), "k_rope");
     latent = inner_norm(b, mica_graph_slice(b->g, latent, 0, c->kv_rank), l->kv_a_norm, "kv_norm");
-    graph_id kv = mica_builder_project(b, latent, l->kv_b, "kv_b_proj");
-    kv = mica_graph_heads(b->g, kv, b->c->n_heads);
-    graph_id k = joined(b, mica_graph_slice(b->g, kv, 0, c->nope_dim), turned, "k");
-    graph_id v = mica_graph_slice(b->g, kv, c->nope_dim, c->v_dim);
+    graph_id k, v;
+    if (l->kv_b.weight) {
+        graph_id kv = mica_builder_project(b, latent, l->kv_b, "kv_b_proj");
+        kv = mica_graph_heads(b->g, kv, b->c->n_heads);
+        k = mica_graph_slice(b->g, kv, 0, c->nope_dim);
+        v = mica_graph_slice(b->g, kv, c->nope_dim, c->v_dim);
+    } else {
+        k = mica_builder_project(b, latent, l->k_b, "k_b_proj");
+        k = mica_graph_heads(b->g, k, b->c->n_heads);
+        v = mica_builder_project(b, latent, l->v_b, "v_b_proj");
+        v = mica_graph_heads(b->g, v, b->c->n_heads);
+    }
+    k = joined(b, k, turned, "k");
     graph_id o = mica_builder_attend(b, layer, query(b, l, x), k, v);
     return mica_builder_project(b, o, l->o, "o_proj");
 }

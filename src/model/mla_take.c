@@ -4,6 +4,7 @@
 #include "model/taker.h"
 
 #include <math.h>
+#include <stdio.h>
 
 void mica_config_read_mla(config_reader *r, model_config *c) {
     const json_value *t = r->text;
@@ -36,6 +37,28 @@ float mica_mla_scale(const model_config *c) {
     return (float)scale;
 }
 
+/* kv_b, or what comes of it for queries to be moved into the latent's space: k_b [n_heads, kv_rank,
+ * nope] and v_b [n_heads, v, kv_rank]. Keys are formed here, so k_b is turned round. */
+static void take_kv_b(model_taker *t, mla_layer *l) {
+    const model_config *c = &t->m->config;
+    const mla_config *m = &c->mla;
+    weight_store *store = t->m->store;
+    char path[128];
+    snprintf(path, sizeof(path), "%sself_attn.k_b_proj", t->scope);
+    if (mica_weights_rows(store, path) < 0) {
+        l->kv_b = mica_taker_linear(t, "self_attn.kv_b_proj", c->n_heads * (m->nope_dim + m->v_dim),
+                                    m->kv_rank, BIAS_RULE_NEVER);
+        return;
+    }
+    if (!t->st)
+        t->st = mica_weights_turned_stack(store, path, c->n_heads, m->nope_dim, m->kv_rank,
+                                          &l->k_b.weight, t->err);
+    snprintf(path, sizeof(path), "%sself_attn.v_b_proj", t->scope);
+    if (!t->st)
+        t->st = mica_weights_flat_stack(store, path, c->n_heads, m->v_dim, m->kv_rank,
+                                        &l->v_b.weight, t->err);
+}
+
 const mla_layer *mica_taker_mla(model_taker *t) {
     const model_config *c = &t->m->config;
     const mla_config *m = &c->mla;
@@ -56,8 +79,7 @@ const mla_layer *mica_taker_mla(model_taker *t) {
     l->kv_a = mica_taker_linear(t, "self_attn.kv_a_proj_with_mqa", m->kv_rank + m->rope_dim, hidden,
                                 bias);
     l->kv_a_norm = mica_taker_norm(t, "self_attn.kv_a_layernorm", m->kv_rank);
-    l->kv_b = mica_taker_linear(t, "self_attn.kv_b_proj", c->n_heads * (m->nope_dim + m->v_dim),
-                                m->kv_rank, BIAS_RULE_NEVER);
+    take_kv_b(t, l);
     l->o = mica_taker_linear(t, "self_attn.o_proj", hidden, c->n_heads * m->v_dim, bias);
     return l;
 }

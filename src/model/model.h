@@ -103,7 +103,9 @@ typedef struct layer_shape {
     int32_t head_dim, n_kv_heads, intermediate_size;
     int32_t kv_layer; /* whose keys and values it reads: its own index, or an earlier layer's */
     bool shares_v;    /* values are the keys before their norm and rope */
-    float sparsity;   /* share of the MLP's gates that is cut to 0; 0: none */
+    /* Gates of the MLP that are not so many deviations above their mean are cut to 0; -INFINITY:
+     * none are. */
+    float gate_cut;
 } layer_shape;
 
 typedef struct gemma_config {

@@ -143,7 +143,7 @@ static const weight_vector *take_selection_bias(model_taker *t) {
     const weight_vector *v = NULL;
     block_path(t, name, sizeof(name), "gate.e_score_correction_bias");
     bias_presence presence = t->m->facts.arch->moe->selection_bias;
-    bool may_lack = presence == BIAS_OPTIONAL || (presence == BIAS_BY_KEY && t->m->facts.is_gguf);
+    bool may_lack = presence == BIAS_OPTIONAL || t->m->facts.is_gguf;
     if (may_lack && !has(t, name, "")) return NULL;
     if (!t->st)
         t->st = mica_weights_vector(t->m->store, name, t->m->config.moe.n_experts, &v, t->err);

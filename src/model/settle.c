@@ -94,7 +94,7 @@ static float embed_multiplier(const model_config *c, const config_facts *facts) 
 
 /* GGUF files have no flag for norms of q and k: their tensors are the flag. */
 static void settle_qk_norm(config_facts *facts, const weight_store *weights) {
-    if (facts->is_gguf && facts->arch->qk_norm_key &&
+    if (facts->is_gguf && facts->arch->qk_norm_key && facts->qk_norm != QK_NORM_PLAIN &&
         !mica_weights_has(weights, "model.layers.0.self_attn.q_norm.weight"))
         facts->qk_norm = QK_NORM_NONE;
 }

@@ -121,6 +121,65 @@ mica_status mica_weights_turned(weight_store *store, const char *path, int64_t n
     return MICA_OK;
 }
 
+/* Row i of an expert, widened, becomes its column i. */
+static void turn_wide(const weight_matrix *from, weight_matrix *to, float *row, void *out) {
+    int64_t n_in = from->n_out, n_out = from->n_in;
+    for (int64_t e = 0; e < from->n_experts; e++)
+        for (int64_t i = 0; i < n_in; i++) {
+            mica_weight_row(from, e * n_in + i, row);
+            for (int64_t o = 0; o < n_out; o++)
+                mica_store_f(out, to->form.dtype, (size_t)((e * n_out + o) * n_in + i), row[o]);
+        }
+}
+
+mica_status mica_weights_turned_stack(weight_store *store, const char *path, int64_t n_experts,
+                                      int64_t n_out, int64_t n_in, const weight_matrix **out,
+                                      mica_error *err) {
+    const weight_matrix *stored;
+    mica_status st = mica_weights_matrix(store, path, n_experts, n_in, n_out, &stored, err);
+    if (st) return st;
+    taken_matrix *source =
+        store->matrix_of[mica_store_find(store, path, ".weight") - store->entries];
+    if (store->file && !source->is_ready && (st = mica_store_make_ready(store, source, err)))
+        return st;
+    bool is_dense = stored->form.kind == WEIGHT_DENSE;
+    mica_dtype dtype = is_dense ? stored->form.dtype : MICA_F32;
+    taken_matrix *taken = new_stack(store, path, 1, n_experts * n_out, n_in);
+    float *row = mica_calloc((size_t)n_out, sizeof(*row));
+    size_t n_bytes;
+    if (!taken || !row || !mica_mul_size((size_t)(n_experts * n_out), (size_t)n_in, &n_bytes) ||
+        !mica_mul_size(n_bytes, mica_dtype_bytes(dtype), &n_bytes) ||
+        !(taken->memory = mica_malloc(n_bytes))) {
+        mica_free(row);
+        return mica_fail(err, MICA_E_NOMEM, "%s: out of memory", mica_store_source(store));
+    }
+    taken->matrix.form = (weight_form){
+        .kind = WEIGHT_DENSE, .dtype = dtype, .storage_scales = stored->form.storage_scales};
+    taken->matrix.row_bytes = (size_t)n_in * mica_dtype_bytes(dtype);
+    taken->matrix.codes = taken->memory;
+    turn_wide(stored, &taken->matrix, row, taken->memory);
+    mica_free(row);
+    taken->next = store->matrices;
+    store->matrices = taken;
+    *out = &taken->matrix;
+    return MICA_OK;
+}
+
+mica_status mica_weights_flat_stack(weight_store *store, const char *path, int64_t n_experts,
+                                    int64_t n_out, int64_t n_in, const weight_matrix **out,
+                                    mica_error *err) {
+    const weight_matrix *stored;
+    mica_status st = mica_weights_matrix(store, path, n_experts, n_out, n_in, &stored, err);
+    if (st) return st;
+    weight_matrix *m = mica_arena_alloc(&store->arena, sizeof(*m));
+    if (!m) return mica_fail(err, MICA_E_NOMEM, "%s: out of memory", mica_store_source(store));
+    *m = *stored;
+    m->n_experts = 1;
+    m->n_out = n_experts * n_out;
+    *out = m;
+    return MICA_OK;
+}
+
 static bool has_shape(const file_tensor *t, const int64_t *dims, int n_dims) {
     bool good = t->dtype == MICA_U8 && t->n_dims == n_dims;
     for (int i = 0; good && i < n_dims; i++)

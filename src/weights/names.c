@@ -16,6 +16,11 @@ static const name_pair top_names[] = {
     {"position_embd", "model.embed_positions"},
     {"token_types", "model.embed_token_types"},
     {"token_embd_norm", "model.embed_norm"},
+    {"per_layer_token_embd", "model.embed_tokens_per_layer"},
+    {"per_layer_model_proj", "model.per_layer_model_projection"},
+    {"per_layer_proj_norm", "model.per_layer_projection_norm"},
+    {"altup_proj", "model.altup_projections"},
+    {"altup_unembd_proj", "model.altup_unembed_projections"},
     {NULL, NULL},
 };
 
@@ -44,6 +49,28 @@ static const name_pair layer_names[] = {
     {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
     {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
     {"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
+    {"ffn_gate_up_exps", "mlp.experts.gate_up_proj"},
+    {"attn_q_a", "self_attn.q_a_proj"},
+    {"attn_q_a_norm", "self_attn.q_a_layernorm"},
+    {"attn_q_b", "self_attn.q_b_proj"},
+    {"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"},
+    {"attn_kv_a_norm", "self_attn.kv_a_layernorm"},
+    {"attn_kv_b", "self_attn.kv_b_proj"},
+    {"attn_k_b", "self_attn.k_b_proj"},
+    {"attn_v_b", "self_attn.v_b_proj"},
+    {"inp_gate", "per_layer_input_gate"},
+    {"proj", "per_layer_projection"},
+    {"post_norm", "post_per_layer_input_norm"},
+    {"altup_correct_coef", "altup.correction_coefs"},
+    {"altup_predict_coef", "altup.prediction_coefs"},
+    {"altup_router", "altup.modality_router"},
+    {"altup_router_norm", "altup.router_norm"},
+    {"laurel_l", "laurel.linear_left"},
+    {"laurel_r", "laurel.linear_right"},
+    {"laurel_post_norm", "laurel.post_laurel_norm"},
+    {"pre_ffw_norm_2", "pre_feedforward_layernorm_2"},
+    {"post_ffw_norm_1", "post_feedforward_layernorm_1"},
+    {"post_ffw_norm_2", "post_feedforward_layernorm_2"},
     {"ffn_latent_down", "mlp.fc1_latent_proj"},
     {"ffn_latent_up", "mlp.fc2_latent_proj"},
     {"ssm_in", "mixer.in_proj"},
@@ -64,11 +91,20 @@ static const name_pair layer_names[] = {
 /* Names that are whole, with or without a suffix. */
 static const name_pair whole_names[] = {
     {"exp_probs_b.bias", "mlp.gate.e_score_correction_bias"},
+    {"attn_sinks.weight", "self_attn.sinks"},
+    {"layer_output_scale.weight", "layer_scalar"},
+    {"ffn_gate_inp.scale", "router.scale"},
+    {"ffn_down_exps.scale", "router.per_expert_scale"},
+    {"altup_correct_scale.weight", "altup.correct_output_scale"},
     {"ffn_norm", "post_attention_layernorm.weight"}, /* of falcon-h1 */
     {"ssm_a", "mixer.A"},
     {"ssm_d", "mixer.D"},
     {NULL, NULL},
 };
+
+/* Old files have a tensor for each expert: ffn_gate.3. */
+static const name_pair expert_names[] = {
+    {"ffn_gate", "gate_proj"}, {"ffn_up", "up_proj"}, {"ffn_down", "down_proj"}, {NULL, NULL}};
 
 /* Architectures with norms before and after each half call the one before the MLP ffn_norm. */
 static const name_pair sandwich_names[] = {{"ffn_norm", "pre_feedforward_layernorm"}, {NULL, NULL}};
@@ -94,6 +130,8 @@ static const struct {
     {"chatglm", gate_up_names, NULL, NULL},
     {"gemma2", sandwich_names, NULL, NULL},
     {"gemma3", sandwich_names, NULL, NULL},
+    {"gemma3n", sandwich_names, NULL, NULL},
+    {"gemma4", sandwich_names, NULL, NULL},
     {"glm4", sandwich_names, NULL, NULL},
     {"glm4", gate_up_names, NULL, NULL},
     {"lfm2", NULL, NULL, lfm2_top_names},
@@ -157,6 +195,17 @@ static const char *layer_rest(const char *name, int *n_digits) {
     return *n_digits && *rest == '.' ? rest + 1 : NULL;
 }
 
+/* "ffn_gate.3" -> "mlp.experts.3.gate_proj"; false: not so named. */
+static bool expert_stem(const char *stem, size_t n, char *out, size_t n_out) {
+    size_t at = n;
+    while (at > 0 && stem[at - 1] >= '0' && stem[at - 1] <= '9')
+        at--;
+    if (at == n || at < 2 || stem[at - 1] != '.') return false;
+    const char *to = look_up(expert_names, stem, at - 1);
+    return to &&
+           fits(snprintf(out, n_out, "mlp.experts.%.*s.%s", (int)(n - at), stem + at, to), n_out);
+}
+
 bool mica_gguf_canonical(const char *name, const char *arch, char *out, size_t n) {
     int n_digits = 0;
     const char *rest = layer_rest(name, &n_digits);
@@ -166,7 +215,10 @@ bool mica_gguf_canonical(const char *name, const char *arch, char *out, size_t n
     if (!suffix || (strcmp(suffix, ".weight") != 0 && strcmp(suffix, ".bias") != 0))
         return fits(snprintf(out, n, "%s", name), n);
     if (rest && rest < suffix) {
-        to = translate(arch, NAME_LAYER, rest, (size_t)(suffix - rest));
+        char expert[64];
+        size_t n_stem = (size_t)(suffix - rest);
+        to = translate(arch, NAME_LAYER, rest, n_stem);
+        if (!to && expert_stem(rest, n_stem, expert, sizeof(expert))) to = expert;
         if (to)
             return fits(snprintf(out, n, "model.layers.%.*s.%s%s", n_digits, name + 4, to, suffix),
                         n);

@@ -192,6 +192,15 @@ mica_status mica_weights_join(weight_store *store, const char *name, const weigh
 mica_status mica_weights_turned(weight_store *store, const char *path, int64_t n_experts,
                                 int64_t n_all, int64_t first, int64_t step, int64_t n_out,
                                 int64_t n_in, const weight_matrix **out, mica_error *err);
+/* A stack [n_experts, n_in, n_out] of any form as one matrix [n_experts * n_out, n_in], each expert
+ * turned round: a copy, in f32 where the stack is quantized. */
+mica_status mica_weights_turned_stack(weight_store *store, const char *path, int64_t n_experts,
+                                      int64_t n_out, int64_t n_in, const weight_matrix **out,
+                                      mica_error *err);
+/* A stack [n_experts, n_out, n_in] as one matrix [n_experts * n_out, n_in] over the same memory. */
+mica_status mica_weights_flat_stack(weight_store *store, const char *path, int64_t n_experts,
+                                    int64_t n_out, int64_t n_in, const weight_matrix **out,
+                                    mica_error *err);
 /* mxfp4 as the authors of gpt_oss store it: stem_blocks u8 [n_experts, n_out, n_in/32, 16] and
  * stem_scales u8 [n_experts, n_out, n_in/32]. */
 mica_status mica_weights_mxfp4_blocks(weight_store *store, const char *stem, int64_t n_experts,

@@ -19,6 +19,9 @@ from gguf.quants import dequantize, quantize
 from safetensors.torch import load_file, save_file
 
 import common
+from importlib import import_module
+
+llama3_factors = import_module("make-tiny-gguf").llama3_rule
 
 # name -> (general.architecture, permuted q and k rows)
 FILES = {
@@ -30,6 +33,8 @@ FILES = {
     "exaone": ("exaone", False), "exaone4": ("exaone4", False), "nemotron": ("nemotron", False),
     "ernie4_5": ("ernie4_5", False), "hunyuan": ("hunyuan-dense", False),
     "seed_oss": ("seed_oss", False), "gpt2": ("gpt2", False), "gpt_neox": ("gptneox", False),
+    "apertus": ("apertus", False), "ministral3": ("mistral3", True), "minicpm": ("minicpm", True),
+    "internlm2": ("internlm2", True),
 }
 Q8 = gguf.GGMLQuantizationType.Q8_0
 F32 = gguf.GGMLQuantizationType.F32
@@ -72,6 +77,23 @@ def codec(c, arch, key, permuted):
     return same
 
 
+def cut_groups(x, c):
+    """internlm2's wqkv -> q, k and v, rows of q and k permuted; and back."""
+    heads, kv = c["num_attention_heads"], c["num_key_value_heads"]
+    d = c["hidden_size"] // heads
+    g = x.reshape(kv, heads // kv + 2, d, -1)
+    q, k, v = (part.reshape(-1, g.shape[-1]) for part in (g[:, :-2], g[:, -2], g[:, -1]))
+    return permute(q, heads), permute(k, kv), v
+
+
+def join_groups(q, k, v, c):
+    heads, kv = c["num_attention_heads"], c["num_key_value_heads"]
+    d = c["hidden_size"] // heads
+    q = unpermute(q, heads).reshape(kv, heads // kv, d, -1)
+    k, v = unpermute(k, kv).reshape(kv, 1, d, -1), v.reshape(kv, 1, d, -1)
+    return np.concatenate([q, k, v], 1).reshape(-1, q.shape[-1])
+
+
 def add_config(w, c, arch):
     heads, hidden = c["num_attention_heads"], c["hidden_size"]
     d = c.get("head_dim") or hidden // heads
@@ -104,6 +126,11 @@ def add_config(w, c, arch):
             if full.get("attention_factor"):
                 usual = 0.1 * np.log(full["factor"]) + 1
                 w.add_rope_scaling_attn_factors(full["attention_factor"] / usual)
+        if "llama_4_scaling_beta" in full:
+            w.add_attn_temperature_scale(full["llama_4_scaling_beta"])
+            w.add_rope_scaling_yarn_log_mul(full["mscale_all_dim"])
+        if full.get("rope_type") == "llama3":
+            w.add_tensor("rope_freqs.weight", llama3_factors({"head_dim": d, **full}))
         if full.get("rope_type") == "longrope":
             w.add_rope_scaling_type(gguf.RopeScalingType.LONGROPE)
             orig = c["original_max_position_embeddings"]
@@ -124,6 +151,10 @@ def add_config(w, c, arch):
         w.add_embedding_scale(c["embedding_multiplier"])
         w.add_residual_scale(c["residual_multiplier"])
         w.add_logit_scale(c["logits_scaling"])
+    if arch == "minicpm":
+        w.add_embedding_scale(c["scale_emb"])
+        w.add_residual_scale(c["scale_depth"] / c["num_hidden_layers"] ** 0.5)
+        w.add_logit_scale(hidden / c["dim_model_base"])
     if "logit_scale" in c:
         w.add_logit_scale(c["logit_scale"])
     if c.get("clip_qkv"):
@@ -148,13 +179,26 @@ def write(name, root, work):
     folder.mkdir(parents=True)
     w = gguf.GGUFWriter(folder / "model.gguf", arch)
     add_config(w, c, arch)
-    equivalent, lists = {}, {}
+    equivalent, lists, numbers = {}, {}, {}
     for key, t in load_file(source / "model.safetensors").items():
         x = t.float().numpy()
         if ".norms." in key:  # one tensor for all heads
             base, head = key.rsplit(".weight", 1)[0].rsplit(".norms.", 1)
             lists.setdefault(base, {})[int(head)] = x
             equivalent[key] = x
+            continue
+        if ".act_fn." in key:  # xIELU: numbers of the metadata
+            numbers.setdefault(key.rsplit(".", 1)[1], []).append(float(x.reshape(-1)[0]))
+            equivalent[key] = x
+            continue
+        if ".wqkv." in key:
+            stored, matrix = [], x.ndim == 2
+            for part, y in zip("qkv", cut_groups(x, c)):
+                data = quantize(np.ascontiguousarray(y), Q8) if matrix else y.reshape(-1)
+                w.add_tensor(f"blk.{key.split('.')[2]}.attn_{part}.{key.rsplit('.', 1)[1]}", data,
+                             raw_dtype=Q8 if matrix else F32)
+                stored.append(dequantize(data, Q8) if matrix else data)
+            equivalent[key] = join_groups(*stored, c).reshape(x.shape)
             continue
         target = names.get_name(key, try_suffixes=(".weight", ".bias"))
         assert target, f"{name}: the gguf package has no name for {key}"
@@ -167,6 +211,8 @@ def write(name, root, work):
     for base, parts in lists.items():
         target = names.get_name(base + ".weight", try_suffixes=(".weight",))
         w.add_tensor(target, np.stack([parts[h] for h in sorted(parts)]))
+    for part, values in numbers.items():
+        getattr(w, f"add_xielu_{part}")(values)
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
@@ -174,7 +220,8 @@ def write(name, root, work):
     target = work / folder.name / "equivalent"
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
-    save_file({k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in equivalent.items()},
+    save_file({k: torch.from_numpy(np.ascontiguousarray(v)).reshape(v.shape)
+               for k, v in equivalent.items()},
               target / "model.safetensors", {"format": "pt"})
     shutil.copy(source / "config.json", target)
     print(f"{folder.name:24s} {(folder / 'model.gguf').stat().st_size / 1000:7.1f} kB", flush=True)

@@ -348,8 +348,9 @@ def write_folder(folder, tensors, config, meta):
 
 def make(name, spec, args):
     torch.manual_seed(0)
-    config, model = new_model(spec, spec.get("quant_config", {})
-                              if name.endswith("-q4") or name.startswith("gguf-") else {})
+    kind = "quant_config" if name.endswith("-q4") else "gguf_config"
+    changes = spec.get(kind, {}) if kind[0] == "q" or name.startswith("gguf-") else {}
+    config, model = new_model(spec, changes)
     randomize(model, name)
     with tempfile.TemporaryDirectory() as temp:
         tensors, saved = hub_tensors(model, temp)

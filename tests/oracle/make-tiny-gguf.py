@@ -175,9 +175,13 @@ def add_config(writer, config):
 
 
 def llama3_factors(config):
+    return llama3_rule({**config, **config["rope_scaling"]})
+
+
+def llama3_rule(s):
     """rope_freqs: what divides the angle of each pair, by the llama3 rule."""
-    s, d = config["rope_scaling"], config["head_dim"]
-    wave = 2 * np.pi * config["rope_theta"] ** (2 * np.arange(d // 2) / d)
+    d = s["head_dim"]
+    wave = 2 * np.pi * s["rope_theta"] ** (2 * np.arange(d // 2) / d)
     context = s["original_max_position_embeddings"]
     low, high = context / s["low_freq_factor"], context / s["high_freq_factor"]
     width = s["high_freq_factor"] - s["low_freq_factor"]

@@ -50,6 +50,8 @@ MODELS = {
                     rope_parameters={"rope_theta": 1e6, "rope_type": "default"}),
         quant_config=dict(WIDE, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=32,
                           mlp_only_layers=[], num_hidden_layers=2),
+        gguf_config=dict(vocab_size=32, intermediate_size=32, moe_intermediate_size=32,
+                         num_experts=4, num_experts_per_tok=2, mlp_only_layers=[]),
         hub_config=lambda c: renamed(old_rope(c), num_experts="num_local_experts")),
     "mixtral": dict(
         type="mixtral", router_class="TopKRouter",
@@ -71,6 +73,7 @@ MODELS = {
         type="olmoe", gguf="olmoe", router_class="TopKRouter", mlx_name=stack_names,
         config=dict(BASE, intermediate_size=16, num_experts=6, num_experts_per_tok=2),
         quant_config=dict(WIDE, intermediate_size=32, tie_word_embeddings=True),
+        gguf_config=dict(vocab_size=32, intermediate_size=32, num_experts=4, num_hidden_layers=1),
         hub_config=lambda c: renamed(old_rope(c), num_experts="num_local_experts")),
     "phimoe": dict(
         type="phimoe", router_class="TopKRouter",
@@ -141,6 +144,7 @@ MODELS = {
         mlx_name=lambda k: stack_names("language_model." + k, r"feed_forward\.experts",
                                        "feed_forward.experts"),
         config=dict(BASE, head_dim=8, intermediate_size=16, intermediate_size_mlp=24, vocab_size=32,
+                    hidden_size=16, num_attention_heads=2, num_key_value_heads=1,
                     num_hidden_layers=3, num_local_experts=3, num_experts_per_tok=1,
                     interleave_moe_layer_step=1, attention_chunk_size=12,
                     no_rope_layers=[1, 0, 1], floor_scale=8, attn_scale=0.5,
@@ -148,7 +152,7 @@ MODELS = {
                                      "low_freq_factor": 1.0, "high_freq_factor": 1.0,
                                      "original_max_position_embeddings": 16}),
         quant_config=dict(head_dim=16, intermediate_size=32, intermediate_size_mlp=32,
-                          num_attention_heads=2, num_key_value_heads=1, num_hidden_layers=4,
+                          hidden_size=32, num_hidden_layers=4,
                           interleave_moe_layer_step=2, use_qk_norm=False, no_rope_layers=[],
                           attention_bias=True),
         hub_config=lambda c: {"model_type": "llama4", "tie_word_embeddings": False,

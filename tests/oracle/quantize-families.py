@@ -186,8 +186,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=common.GOLDEN / "tiny")
     parser.add_argument("--work", type=Path, default=common.work_dir() / "tiny")
+    parser.add_argument("--gguf", action="store_true",
+                        help="only run mlx-lm with the weights of GGUF files")
     parser.add_argument("names", nargs="*", help="only these families")
     args = parser.parse_args()
+    for name in (args.names or families.MLX) if args.gguf else ():
+        folder = args.work / f"gguf-{name}" / "equivalent"
+        if folder.is_dir():
+            result, logits = run(folder, folder.parent.name, read_config(folder))
+            common.save_run(folder.parent, "mlx", result, logits, common.versions("mlx-lm", "mlx"))
+    if args.gguf:
+        return
     for name in args.names or [*families.HF, *families.MLX]:
         if name in families.MLX:
             save(args.out / name, *build(name))
