@@ -117,7 +117,7 @@ typedef enum graph_op {
     OP_GLU_MATMUL_I8,    /* quantized rows, W_gate, W_up -> act(x Wg) * (x Wu) */
     OP_EXPERT_MATMUL_I8, /* the same for experts: quantized rows instead of x */
     OP_EXPERT_GLU_MATMUL_I8,
-    OP_TILE_ROWS,       /* x [R, n] -> bf16 [R + 15, n] in tiles of 16 rows, 32 elements each */
+    OP_TILE_ROWS,       /* x [R, n] -> bf16 [R + 15, n]: rows_bf16.h */
     OP_MATMUL_BF16,     /* such tiles, W -> [R, n_out] (lever bf16) */
     OP_GLU_MATMUL_BF16, /* likewise, W_gate, W_up */
     OP_FLASH_ATTENTION, /* OP_ATTENTION with other sums (lever flash) */

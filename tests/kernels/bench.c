@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "backend/cpu/peak.h"
 #include "check.h"
 
 #define N_RUNS 7
@@ -95,6 +96,25 @@ static void bench_matmul_i8(const cpu_table *table, const char *isa, int form, c
     check_free(&c);
 }
 
+/* What one thread reaches with nothing but multiply-adds of a kind: machines that others share do
+ * not give the same from one second to the next. */
+static void bench_peak(peak_kind kind) {
+    for (int i = 0; i < mica_n_isa_peaks; i++) {
+        const cpu_peak *p = mica_isa_peaks[i];
+        if (p->kind != kind || (p->is_available && !p->is_available())) continue;
+        const int64_t n = (int64_t)(1e9 / p->ops_per_round);
+        double t[N_RUNS];
+        for (int run = 0; run < N_RUNS; run++) {
+            double start = thread_seconds();
+            p->run(n);
+            t[run] = thread_seconds() - start;
+        }
+        qsort(t, N_RUNS, sizeof(t[0]), by_value);
+        printf("%-18s peak %82.2f Gop/s\n", p->name,
+               (double)n * p->ops_per_round / t[N_RUNS / 2] * 1e-9);
+    }
+}
+
 static void bench_matmul_bf16(const cpu_table *table, const char *isa, int form, int64_t rows,
                               int64_t n_out, int64_t n_in) {
     check_case c;
@@ -108,6 +128,7 @@ static void bench_matmul_bf16(const cpu_table *table, const char *isa, int form,
     mica_weight_form_text(&c.matrix[0].form, text, sizeof(text));
     snprintf(what, sizeof(what), "%s bf16 [%lld x %lld] %lld rows", text, (long long)n_out,
              (long long)n_in, (long long)rows);
+    bench_peak(PEAK_BF16);
     time_all(table, &c, isa, what, (double)mica_weight_bytes(&c.matrix[0]),
              2.0 * (double)(rows * n_out * n_in));
     check_free(&c);
@@ -125,6 +146,8 @@ static void bench_bf16(const cpu_table *table, const char *isa) {
         bench_matmul_bf16(table, isa, form, 16, 1536, 3072);
         bench_matmul_bf16(table, isa, form, 128, 1536, 3072);
         bench_matmul_bf16(table, isa, form, 512, 1536, 3072);
+        bench_matmul_bf16(table, isa, form, 512, 2048, 8192);
+        bench_matmul_bf16(table, isa, form, 2048, 8192, 2048);
     }
 }
 

@@ -220,12 +220,17 @@ static void truth_glu_i8(const check_case *c, double *want, double *bound) {
 
 /* ---- bf16 ---- */
 
-static int64_t tile_place(int64_t r, int64_t i, int64_t n) {
-    return (r / 16 * (n / 32) + i / 32) * 512 + r % 16 * 32 + i % 32;
+/* Where element i of row r is, n_rows rows being n long. */
+static int64_t tile_place(int64_t r, int64_t i, int64_t n, int64_t n_rows) {
+    static const int64_t first[4] = {0, 16, 32, 48}; /* places of 0, 1, 2, 3 of each four */
+    int64_t place = i - i % 64 + first[i % 4] + i % 64 / 4, n_blocks = (n_rows + 15) / 16;
+    int64_t piece = place / 512, width = n - 512 * piece < 512 ? n - 512 * piece : 512;
+    int64_t at = piece * 512 * 16 * n_blocks + r / 16 * 16 * width;
+    return at + place % 512 / 32 * 512 + place % 32 / 2 * 32 + 2 * (r % 16) + place % 2;
 }
 
 static void make_tile_rows(check_case *c) {
-    int64_t n = 32 * check_between(&c->rng, 1, 20), x[2] = {some_rows(c), n}, out[2] = {0, n};
+    int64_t n = 64 * check_between(&c->rng, 1, 20), x[2] = {some_rows(c), n}, out[2] = {0, n};
     out[0] = x[0] + 15;
     check_operand(c, 0, check_float_dtype(c), 2, x);
     check_output(c, MICA_BF16, 2, out);
@@ -238,7 +243,7 @@ static void truth_tile_rows(const check_case *c, double *want, double *bound) {
         want[e] = bound[e] = 0;
     for (int64_t r = 0; r < operand_rows(x); r++)
         for (int64_t i = 0; i < n; i++) {
-            int64_t e = tile_place(r, i, n);
+            int64_t e = tile_place(r, i, n, operand_rows(x));
             want[e] = check_at(x, r, i);
             bound[e] = 0x1p-8 * fabs(want[e]) + 0x1p-126;
         }
@@ -259,12 +264,17 @@ void check_tiles(check_case *c, int64_t n_rows, int64_t n) {
 
 static void make_matmul_bf16(check_case *c) {
     bool pair = c->call.op == OP_GLU_MATMUL_BF16;
-    int64_t n_in = 32 * check_between(&c->rng, 1, 40), n_out = check_between(&c->rng, 1, 70);
+    int64_t n_in = 64 * check_between(&c->rng, 1, 20), n_out = check_between(&c->rng, 1, 70);
+    bool is_long = c->index % 64 == 5; /* more rows than go by at once, two pieces */
+    if (is_long) {
+        n_in = 576;
+        n_out = 33;
+    }
     while (!check_form_takes_i8(c->index) || (pair && !check_form_takes_i8(c->index + 7)))
         c->index++;
     check_weight(c, 1, 0, 0, n_out, &n_in);
     if (pair) check_weight(c, 2, 1, 0, n_out, &n_in);
-    int64_t n_rows = some_rows(c);
+    int64_t n_rows = is_long ? 530 : some_rows(c);
     check_tiles(c, n_rows, n_in);
     int64_t out[2] = {n_rows, n_out};
     check_output(c, check_float_dtype(c), 2, out);
@@ -278,7 +288,8 @@ static double dot_bf16(const check_case *c, int64_t r, const kernel_operand *w, 
     const weight_matrix *m = w->matrix;
     double sum = 0, size = 0, xs = 0, n = (double)m->n_in;
     for (int64_t i = 0; i < m->n_in; i++) {
-        double w_size, x = (double)operand_load(&c->call.src[0], tile_place(r, i, m->n_in));
+        int64_t place = tile_place(r, i, m->n_in, c->call.out.dim[0]);
+        double w_size, x = (double)operand_load(&c->call.src[0], place);
         sum += x * check_weight_at(w, o, i, &w_size);
         if (m->form.kind == WEIGHT_TABLE) {
             float s, b;

@@ -1,12 +1,11 @@
 /* matmul_bf16.c: rows rounded to bf16 in tiles, and matmuls of them as tiles compute.
  *
- * tile_rows: x [n_rows, n], n a multiple of 32 -> bf16 [n_rows + 15, n]: for each 16 rows and each
- * 32 elements [16][32], one after the other; places of rows that are not there, and what is left
- * over, are zeros. Subnormal numbers are zeros too. Unit: 16 rows.
- * matmul_bf16: x such tiles; w = bf16(fma(scale, code, bias)), codes as in i8_form.h; out [n_rows,
- * n_out]. The sums are those of TDPBF16PS: 32 elements at a time, the products of even places and
- * those of odd places each in one ascending chain of fused multiply-adds from zero, the two added,
- * then added to the sum so far; subnormal numbers count as zero and become zero.
+ * tile_rows: x [n_rows, n], n a multiple of 64 -> the rows of graph/rows_bf16.h. Subnormal numbers
+ * are zeros too. Unit: 16 rows.
+ * matmul_bf16: x such rows; w = bf16(fma(scale, code, bias)), codes as in i8_form.h; out [n_rows,
+ * n_out]. The sums are those of TDPBF16PS: a step of 32 places at a time, the products of even
+ * places and those of odd places each in one ascending chain of fused multiply-adds from zero, the
+ * two added, then added to the sum so far; subnormal numbers count as zero and become zero.
  * glu_matmul_bf16: act(gate) * up of two such, rounded as ref/glu.c. Unit: one output column.
  * Profile: fast (lever bf16). Source: docs/numerics.md 5.
  */
@@ -14,21 +13,18 @@
 
 #include "backend/cpu/activation.h"
 #include "backend/cpu/i8_form.h"
+#include "graph/rows_bf16.h"
 
-enum { STEP = 32 };
-
-/* Where element i of row r lies, rows being n long. */
-static int64_t tile_place(int64_t r, int64_t i, int64_t n) {
-    return (r / 16 * (n / STEP) + i / STEP) * 16 * STEP + r % 16 * STEP + i % STEP;
-}
+enum { STEP = ROWS_BF16_STEP };
 
 static const char *declines_tiles(const kernel_call *call) {
-    return operand_width(&call->src[0]) % STEP ? "rows of other than whole 32 elements" : NULL;
+    return operand_width(&call->src[0]) % ROWS_BF16_UNIT ? "rows of other than whole 64 elements"
+                                                         : NULL;
 }
 
 static const char *declines(const kernel_call *call) {
-    if (call->src[1].matrix && call->src[1].matrix->n_in % STEP)
-        return "rows of other than whole 32 elements";
+    if (call->src[1].matrix && call->src[1].matrix->n_in % ROWS_BF16_UNIT)
+        return "rows of other than whole 64 elements";
     for (int i = 1; i < call->n_src; i++) {
         const char *why = i8_declines_weight(&call->src[i]);
         if (why) return why;
@@ -46,19 +42,26 @@ static int64_t n_units_tiles(const kernel_call *call) {
     return n ? n : 1;
 }
 
+static void store_at(const kernel_operand *o, int64_t k, float x) {
+    int64_t n = operand_width(o);
+    operand_store(o, operand_row(o, k / n) + k % n * operand_step(o),
+                  flush(mica_round_to(flush(x), MICA_BF16)));
+}
+
 static void run_tile_rows(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
     const kernel_operand *x = &call->src[0], *out = &call->out;
     int64_t n = operand_width(x), n_rows = operand_rows(x), n_units = n_units_tiles(call);
     (void)scratch;
+    int64_t n_blocks = (n_rows + 15) / 16;
     for (int64_t u = begin; u < end; u++) {
-        int64_t last = u + 1 < n_units ? 16 * n * (u + 1) : operand_rows(out) * n;
-        for (int64_t k = 16 * n * u; k < last; k++) {
-            int64_t tile = k / (16 * STEP), r = tile / (n / STEP) * 16 + k / STEP % 16;
-            int64_t i = tile % (n / STEP) * STEP + k % STEP;
-            float v = r < n_rows ? operand_load(x, operand_row(x, r) + i * operand_step(x)) : 0.0f;
-            operand_store(out, operand_row(out, k / n) + k % n * operand_step(out),
-                          flush(mica_round_to(flush(v), MICA_BF16)));
-        }
+        for (int64_t r = 16 * u; r < 16 * u + 16 && u < n_blocks; r++)
+            for (int64_t i = 0; i < n; i++) {
+                float v =
+                    r < n_rows ? operand_load(x, operand_row(x, r) + i * operand_step(x)) : 0.0f;
+                store_at(out, rows_bf16_at(r, rows_bf16_place(i), n, n_blocks), v);
+            }
+        for (int64_t k = 16 * n * n_blocks; u + 1 == n_units && k < operand_rows(out) * n; k++)
+            store_at(out, k, 0.0f);
     }
 }
 
@@ -66,6 +69,7 @@ static size_t scratch_row(const kernel_call *call) {
     return 2 * sizeof(float) * (size_t)operand_width(&call->src[0]);
 }
 
+/* Elements at their places. */
 static void weight_row(const weight_matrix *m, int64_t o, float *out) {
     const i8_form f = i8_form_of(&m->form);
     for (int64_t i = 0; i < m->n_in; i++) {
@@ -75,7 +79,7 @@ static void weight_row(const weight_matrix *m, int64_t o, float *out) {
         if (f.is_table) bias = -(f.zero * scale);
         uint32_t code = mica_weight_code(m, o, i);
         float w = fmaf(scale, (float)(f.is_table ? f.table[code] : code), bias);
-        out[i] = flush(mica_round_to(flush(w), MICA_BF16));
+        out[rows_bf16_place(i)] = flush(mica_round_to(flush(w), MICA_BF16));
     }
 }
 
@@ -83,9 +87,9 @@ static float dot(const float *x, const float *w, int64_t n) {
     float sum = 0.0f;
     for (int64_t i = 0; i < n; i += STEP) {
         float even = 0.0f, odd = 0.0f;
-        for (int64_t k = i; k < i + STEP && k < n; k += 2) {
+        for (int64_t k = i; k < i + STEP; k += 2) {
             even = flush(fmaf(x[k], w[k], even));
-            if (k + 1 < n) odd = flush(fmaf(x[k + 1], w[k + 1], odd));
+            odd = flush(fmaf(x[k + 1], w[k + 1], odd));
         }
         sum = flush(sum + flush(even + odd));
     }
@@ -94,14 +98,14 @@ static float dot(const float *x, const float *w, int64_t n) {
 
 static void run(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
     const kernel_operand *x = &call->src[0], *out = &call->out;
-    int64_t n = operand_width(x);
+    int64_t n = operand_width(x), n_blocks = (operand_rows(out) + 15) / 16;
     float *x_row = scratch, *w_row = x_row + n;
     for (int64_t o = begin; o < end; o++)
         for (int w = 1; w < call->n_src; w++) {
             weight_row(call->src[w].matrix, o, w_row);
             for (int64_t r = 0; r < operand_rows(out); r++) {
                 for (int64_t i = 0; i < n; i++)
-                    x_row[i] = flush(operand_load(x, tile_place(r, i, n)));
+                    x_row[i] = flush(operand_load(x, rows_bf16_at(r, i, n, n_blocks)));
                 float y = dot(x_row, w_row, n);
                 if (w == 2) { /* the gate lies where the result will */
                     float gate = operand_load(out, operand_row(out, r) + o * operand_step(out));

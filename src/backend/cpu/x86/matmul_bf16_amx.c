@@ -1,43 +1,52 @@
 /* matmul_bf16_amx.c: rows rounded to bf16 in tiles, and matmuls of them, with AMX.
  *
- * Unit: 32 outputs, or two or four times as many where there are plenty. The codes of 32 outputs
- * are unpacked as for the quantized rows (vector/matmul_i8.h), scaled and rounded to bf16 once,
- * pairs of neighbours side by side: the B tiles. Then 32 rows of x at a time, A tiles one after the
- * other in memory, make four tiles of sums. n_in is cut into pieces whose B tiles stay in the
- * first-level cache and whose A tiles of all rows in the second; between pieces the sums wait in
- * memory, which changes no bit. The tile instructions are written out with a memory clobber: gcc
- * 12's own wrappers let stores that fill a tile's buffer move past the load. Profile: fast (lever
- * bf16), the bits of ref/matmul_bf16.c.
+ * Unit: up to 128 outputs. A piece of 512 elements of 32 outputs is unpacked, scaled and rounded to
+ * bf16 (bf16_panel.h) into 32 KiB that stay in the first-level cache, and multiplied at once by all
+ * rows: 32 outputs by 32 rows are four tiles of sums. The rows of a piece lie side by side
+ * (graph/rows_bf16.h) and stay in the second-level cache while the unit's outputs go by. Between
+ * pieces the sums wait in memory, which changes no bit; behind the last they are turned and stored.
+ * Profile: fast (lever bf16), the bits of ref/matmul_bf16.c.
  */
-#include "backend/cpu/x86/i8_avx512vnni.h"
+#include "backend/cpu/x86/bf16_panel.h"
+#include "backend/cpu/x86/bf16_tiles.h"
 
-#include "backend/cpu/vector/matmul_i8.h"
+#include "backend/cpu/vector/activate.h"
 
 enum {
-    MAX_GROUPS = 4,
     BLOCK_ROWS = 32,
-    STEP = 32, /* elements of a product */
-    TILE_BYTES = 1024,
-    PIECE = 512,   /* elements of n_in whose B tiles take 32 KiB */
-    B_STRIDE = 128 /* bytes from a pair of elements of 32 outputs to the next */
+    BLOCK_FLOATS = 4 * TILE_FLOATS,
+    MAX_BLOCKS = 16 /* of rows that go by at once: 512 KiB of a piece */
 };
 
-/* The scratch of one thread for one weight. */
-typedef struct bf16_weight {
-    i8_weight codes;            /* of one group of 32 outputs after the other */
-    uint8_t *tiles[MAX_GROUPS]; /* [n_in / 2][32][2] bf16 */
-    float *sums[MAX_GROUPS];    /* [rows rounded up][32] */
-} bf16_weight;
+/* The scratch of one thread. */
+typedef struct bf16_space {
+    int n_weights;
+    int64_t n_groups; /* of 32 outputs in a unit */
+    int64_t n_blocks; /* of 32 rows, at the bound */
+    bf16_weight w[2];
+    uint8_t *panel;       /* [2][PIECE / 32] tiles */
+    float *last;          /* the sums of one block */
+    float *sums[2];       /* [n_groups][n_blocks][BLOCK_FLOATS] */
+    const uint8_t *ahead; /* codes of the panel after this one; NULL: none */
+    int64_t ahead_rows, ahead_stride, ahead_bytes;
+} bf16_space;
 
-/* Groups of 32 outputs in a unit: A tiles come from far once a unit, so more are better as long as
+/* A piece of 32 outputs of one weight. */
+typedef struct bf16_piece {
+    int weight;
+    int64_t group, first, width; /* elements [first, first + width) */
+    int64_t o, n_outs;
+} bf16_piece;
+
+/* Groups of 32 outputs in a unit: rows come from far once a unit, so more are better as long as
  * there are units for all threads. */
-static int unit_groups(const kernel_call *call) {
+static int64_t unit_groups(const kernel_call *call) {
     int64_t n_out = operand_width(&call->out);
-    return n_out >= 4096 ? MAX_GROUPS : n_out >= 1024 ? 2 : 1;
+    return n_out >= 1024 ? 4 : n_out >= 256 ? 2 : 1;
 }
 
 static int64_t n_units(const kernel_call *call) {
-    int64_t n = 32 * unit_groups(call);
+    int64_t n = PANEL_OUTS * unit_groups(call);
     return (operand_width(&call->out) + n - 1) / n;
 }
 
@@ -45,7 +54,7 @@ static const char *declines_rows(const kernel_call *call) {
     const kernel_operand *out = &call->out;
     if (!is_dense_row(&call->src[0])) return "the elements of a row do not lie side by side";
     if (out->stride[0] != operand_width(out)) return "tiles with gaps";
-    return operand_width(out) % STEP ? "rows of other than whole 32 elements" : NULL;
+    return operand_width(out) % ROWS_BF16_UNIT ? "rows of other than whole 64 elements" : NULL;
 }
 
 static const char *declines(const kernel_call *call) {
@@ -53,30 +62,34 @@ static const char *declines(const kernel_call *call) {
     for (int i = 1; i < call->n_src; i++) {
         const char *why = i8_declines_weight(&call->src[i]);
         if (why) return why;
-        if (call->src[i].matrix->n_in % STEP) return "rows of other than whole 32 elements";
+        if (call->src[i].matrix->n_in % ROWS_BF16_UNIT)
+            return "rows of other than whole 64 elements";
     }
     return NULL;
 }
 
-/* Floats of scratch; with w, its members point into memory at `at`. */
-static int64_t weight_init(bf16_weight *w, const kernel_call *call, int i, float *at) {
-    const kernel_operand *o = &call->src[i];
-    int64_t n = padded(i8_weight_init(w ? &w->codes : NULL, o, at));
-    int64_t n_tiles = o->matrix->n_in / 2 * 32;
-    int64_t n_rows = (operand_rows(&call->out) + BLOCK_ROWS - 1) / BLOCK_ROWS * BLOCK_ROWS;
-    for (int g = 0; g < unit_groups(call); g++) {
-        if (w) w->tiles[g] = (uint8_t *)(at + n);
-        if (w) w->sums[g] = at + n + n_tiles;
-        n += n_tiles + n_rows * 32;
+/* Floats of scratch; with s, its members point into memory at `at`. */
+static int64_t space_init(bf16_space *s, const kernel_call *call, float *at) {
+    int64_t n_groups = unit_groups(call), n_panel = PANEL_OUTS * ROWS_BF16_PIECE / 2;
+    int64_t n_blocks = (operand_rows(&call->out) + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    if (n_blocks > MAX_BLOCKS) n_blocks = MAX_BLOCKS;
+    int64_t n_sums = n_groups * n_blocks * BLOCK_FLOATS, n = n_panel + BLOCK_FLOATS;
+    if (s) {
+        *s = (bf16_space){.n_weights = call->n_src - 1, .n_groups = n_groups, .n_blocks = n_blocks};
+        s->panel = (uint8_t *)at;
+        s->last = at + n_panel;
+    }
+    for (int i = 0; i + 1 < call->n_src; i++) {
+        if (s) s->sums[i] = at + n;
+        n += n_sums;
+        n += padded(bf16_weight_init(s ? &s->w[i] : NULL, &call->src[1 + i], PANEL_OUTS * n_groups,
+                                     at + n));
     }
     return n;
 }
 
 static size_t scratch_bytes(const kernel_call *call) {
-    int64_t n = 0;
-    for (int i = 1; i < call->n_src; i++)
-        n += weight_init(NULL, call, i, NULL);
-    return (size_t)n * sizeof(float);
+    return (size_t)space_init(NULL, call, NULL) * sizeof(float);
 }
 
 /* ---- rows ---- */
@@ -86,18 +99,40 @@ static int64_t n_units_tiles(const kernel_call *call) {
     return n ? n : 1;
 }
 
-/* 16 rows; those that are not there are zeros. */
-static void tile_block(const kernel_operand *x, int64_t first, int64_t n_here, uint8_t *block) {
-    int64_t n = operand_width(x);
-    for (int64_t i = 0; i < 16; i++) {
-        const void *row = at(x->data, x->dtype, operand_row(x, first + (i < n_here ? i : 0)));
-        for (int64_t k = 0; k < n; k += STEP) {
-            __m512 a = v16_load_as(at(row, x->dtype, k), x->dtype);
-            __m512 b = v16_load_as(at(row, x->dtype, k + 16), x->dtype);
-            __m512i both = (__m512i)_mm512_cvtne2ps_pbh(b, a);
-            if (i >= n_here) both = _mm512_setzero_si512();
-            _mm512_storeu_si512(block + k / STEP * TILE_BYTES + 64 * i, both);
-        }
+/* The words of two registers of 32 neighbours that are one step, and those of the other. */
+static void step_words(__m512i words[2]) {
+    uint16_t at[2][32];
+    for (int i = 0; i < 64; i++) {
+        int64_t place = rows_bf16_place(i);
+        at[place / 32][place % 32] = (uint16_t)i;
+    }
+    words[0] = _mm512_loadu_si512(at[0]);
+    words[1] = _mm512_loadu_si512(at[1]);
+}
+
+/* 64 elements of 16 rows as two tiles; rows that are not there are zeros. */
+static void tile_64(const kernel_operand *x, int64_t first, int64_t n_here, int64_t k,
+                    uint8_t *to) {
+    __m512i words[2], a[16], b[16];
+    step_words(words);
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) {
+        const void *p = at(x->data, x->dtype, operand_row(x, first + (i < n_here ? i : 0)) + k);
+        __m512 f[4];
+        for (int j = 0; j < 4; j++)
+            f[j] = v16_load_as(at(p, x->dtype, 16 * j), x->dtype);
+        __m512i lo = (__m512i)_mm512_cvtne2ps_pbh(f[1], f[0]);
+        __m512i hi = (__m512i)_mm512_cvtne2ps_pbh(f[3], f[2]);
+        a[i] = _mm512_permutex2var_epi16(lo, words[0], hi);
+        b[i] = _mm512_permutex2var_epi16(lo, words[1], hi);
+        if (i >= n_here) a[i] = b[i] = _mm512_setzero_si512();
+    }
+    v16_turn_bits(a);
+    v16_turn_bits(b);
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) {
+        _mm512_storeu_si512(to + 64 * i, a[i]);
+        _mm512_storeu_si512(to + TILE_BYTES + 64 * i, b[i]);
     }
 }
 
@@ -108,168 +143,160 @@ static void run_tile_rows(const kernel_call *call, int64_t begin, int64_t end, v
     (void)scratch;
     for (int64_t u = begin; u < end; u++) {
         int64_t left = n_rows - 16 * u;
-        if (u < n_blocks) tile_block(x, 16 * u, left < 16 ? left : 16, out + 2 * 16 * n * u);
+        for (int64_t k = 0; u < n_blocks && k < n; k += ROWS_BF16_UNIT) {
+            int64_t piece = k / ROWS_BF16_PIECE * ROWS_BF16_PIECE;
+            uint8_t *to = out + 2 * rows_bf16_block(u, piece, n, n_blocks);
+            tile_64(x, 16 * u, left < 16 ? left : 16, k,
+                    to + (k - piece) / ROWS_BF16_STEP * TILE_BYTES);
+        }
         int64_t n_left_over = operand_rows(&call->out) - 16 * n_blocks;
         if (u + 1 >= n_blocks)
             memset(out + 2 * 16 * n * n_blocks, 0, (size_t)(2 * n * n_left_over));
     }
 }
 
-/* ---- weights ---- */
+/* ---- matmul ---- */
 
-/* Byte k of each lane, scaled. */
-ALWAYS_INLINE __m512 scaled_byte(__m512i bytes, int k, __m512 scale, __m512 bias) {
-    __m512i code = _mm512_and_si512(_mm512_srli_epi32(bytes, 8 * k), _mm512_set1_epi32(255));
-    return _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(code), bias);
-}
-
-/* Lane i: bf16 of a's lane i, then of b's. */
-ALWAYS_INLINE __m512i bf16_pairs(__m512 a, __m512 b, __m512i order) {
-    return _mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(b, a));
-}
-
-/* The B tiles of outputs [o, o + n_outs). */
-static void make_tiles(bf16_weight *w, uint8_t *tiles, int64_t o, int64_t n_outs) {
-    const i8_weight *c = &w->codes;
-    const int64_t n_in = c->matrix->n_in, group = c->matrix->form.group;
-    uint16_t places[32];
-    for (int i = 0; i < 16; i++) {
-        places[2 * i] = (uint16_t)i;
-        places[2 * i + 1] = (uint16_t)(16 + i);
+/* Turns the sums of 16 outputs and up to 16 rows and stores them. gate: those that become the
+ * gate; NULL: a plain matmul. */
+static void store_tile(const kernel_call *call, const float *sums, const float *gate, int64_t r,
+                       int64_t n_rows, int64_t o, int64_t n_outs) {
+    const kernel_operand *out = &call->out;
+    v16 t[16];
+#pragma GCC unroll 16
+    for (int j = 0; j < 16; j++)
+        t[j] = v16_load(sums + 16 * j);
+    for (int j = 0; gate && j < 16; j++) {
+        v16 g = v16_round_to(v16_load(gate + 16 * j), out->dtype);
+        t[j] = v16_mul(v16_glu(call->attr->glu.act, g, out->dtype), v16_round_to(t[j], out->dtype));
     }
-    const __m512i order = _mm512_loadu_si512(places);
-    i8_open_unit(&w->codes, o, n_outs);
-    for (int64_t g = 0; g * group < n_in; g++)
-        for (int v = 0; v < 2; v++) {
-            __m512 scale = _mm512_loadu_ps(c->scales + g * 32 + 16 * v);
-            __m512 bias = c->form.has_bias ? _mm512_loadu_ps(c->biases + g * 32 + 16 * v)
-                                           : _mm512_setzero_ps();
-            for (int64_t k = g * group; k < (g + 1) * group; k += 4) {
-                __m512i bytes = _mm512_loadu_si512(c->tile + k * 32 + 64 * v);
-                uint8_t *to = tiles + k / 2 * B_STRIDE + 64 * v;
-                _mm512_storeu_si512(to, bf16_pairs(scaled_byte(bytes, 0, scale, bias),
-                                                   scaled_byte(bytes, 1, scale, bias), order));
-                _mm512_storeu_si512(to + B_STRIDE,
-                                    bf16_pairs(scaled_byte(bytes, 2, scale, bias),
-                                               scaled_byte(bytes, 3, scale, bias), order));
-            }
+    v16_turn(t);
+    for (int64_t i = 0; i < n_rows; i++) {
+        void *p = at_mut(out->data, out->dtype, operand_row(out, r + i) + o);
+        if (n_outs == 16)
+            v16_store_as(p, out->dtype, t[i]);
+        else
+            v16_store_part(p, out->dtype, n_outs, t[i]);
+    }
+}
+
+static void store_block(const kernel_call *call, const float *sums, const float *gate, int64_t r,
+                        int64_t o, int64_t n_outs) {
+    int64_t n_rows = operand_rows(&call->out) - r;
+    for (int64_t i = 0; i < 2 && 16 * i < n_outs; i++)
+        for (int64_t j = 0; j < 2 && 16 * j < n_rows; j++) {
+            int64_t tile = (2 * i + j) * TILE_FLOATS, rows = n_rows - 16 * j;
+            int64_t outs = n_outs - 16 * i;
+            store_tile(call, sums + tile, gate ? gate + tile : NULL, r + 16 * j,
+                       rows < 16 ? rows : 16, o + 16 * i, outs < 16 ? outs : 16);
         }
 }
 
-/* ---- tiles: 0 to 3 sums (rows 0 or 16, outputs 0 or 16), 4 and 5 x, 6 and 7 weights ---- */
-
-/* What LDTILECFG reads: palette 1, then bytes of a row and rows of each tile. */
-typedef struct tile_config {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-} tile_config;
-
-static void begin_tiles(void) {
-    tile_config config = {.palette = 1};
-    for (int t = 0; t < 8; t++) {
-        config.row_bytes[t] = 64;
-        config.rows[t] = 16;
+/* Asks for the lines that store_block will write: each row lies on a page of its own. */
+static void claim_block(const kernel_call *call, int64_t r, int64_t o) {
+    const kernel_operand *out = &call->out;
+    int64_t n_rows = operand_rows(out);
+    for (int64_t i = r; i < n_rows && i < r + BLOCK_ROWS; i++) {
+        const char *p = at_mut(out->data, out->dtype, operand_row(out, i) + o);
+        __builtin_prefetch(p, 1, 3);
+        __builtin_prefetch(p + 64, 1, 3);
     }
-    __asm__ volatile("ldtilecfg %0" ::"m"(config) : "memory");
 }
 
-static void end_tiles(void) { __asm__ volatile("tilerelease" ::: "memory"); }
-
-ALWAYS_INLINE void zero_sums(void) {
-    __asm__ volatile("tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3" ::
-                         : "memory");
+/* Asks for a part of what the next panel is made of: its rows lie far apart. */
+static void fetch_ahead(bf16_space *s, int64_t n_rows) {
+    for (; n_rows > 0 && s->ahead_rows > 0; n_rows--, s->ahead_rows--, s->ahead += s->ahead_stride)
+        for (int64_t i = 0; i < s->ahead_bytes; i += 64)
+            _mm_prefetch((const char *)s->ahead + i, _MM_HINT_T1);
 }
 
-/* sums [32][32] f32. */
-ALWAYS_INLINE void load_sums(const float *p) {
-    __asm__ volatile("tileloadd (%0,%4,1), %%tmm0\n\ttileloadd (%1,%4,1), %%tmm1\n\t"
-                     "tileloadd (%2,%4,1), %%tmm2\n\ttileloadd (%3,%4,1), %%tmm3" ::"r"(p),
-                     "r"(p + 16), "r"(p + 512), "r"(p + 528), "r"((int64_t)128)
-                     : "memory");
-}
-
-ALWAYS_INLINE void store_sums(float *p) {
-    __asm__ volatile("tilestored %%tmm0, (%0,%4,1)\n\ttilestored %%tmm1, (%1,%4,1)\n\t"
-                     "tilestored %%tmm2, (%2,%4,1)\n\ttilestored %%tmm3, (%3,%4,1)" ::"r"(p),
-                     "r"(p + 16), "r"(p + 512), "r"(p + 528), "r"((int64_t)128)
-                     : "memory");
-}
-
-/* 32 elements of 32 rows, or of the first 16, times 32 outputs. second: the A tile of the other 16
- * rows. */
-ALWAYS_INLINE void multiply(const uint8_t *x, const uint8_t *second, const uint8_t *b, bool both) {
-    __asm__ volatile("tileloadd (%0,%1,1), %%tmm4\n\ttileloadd (%2,%4,1), %%tmm6\n\t"
-                     "tileloadd (%3,%4,1), %%tmm7\n\ttdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-                     "tdpbf16ps %%tmm7, %%tmm4, %%tmm1" ::"r"(x),
-                     "r"((int64_t)64), "r"(b), "r"(b + 64), "r"((int64_t)B_STRIDE)
-                     : "memory");
-    if (!both) return;
-    __asm__ volatile("tileloadd (%0,%1,1), %%tmm5\n\ttdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-                     "tdpbf16ps %%tmm7, %%tmm5, %%tmm3" ::"r"(second),
-                     "r"((int64_t)64)
-                     : "memory");
-}
-
-/* Elements [piece, end) of all rows times one group of outputs. */
-static void multiply_piece(const kernel_call *call, const uint8_t *tiles, float *sums,
-                           int64_t piece, int64_t end) {
-    int64_t n_rows = operand_rows(&call->out);
-    const int64_t block_bytes = 2 * 16 * call->src[1].matrix->n_in;
-    for (int64_t r = 0; r < n_rows; r += BLOCK_ROWS) {
-        const uint8_t *x = (const uint8_t *)call->src[0].data + r / 16 * block_bytes;
-        const uint8_t *second = x + block_bytes;
+/* One panel times rows [begin, end). The last piece of the last weight is stored. */
+static void multiply_panel(const kernel_call *call, bf16_space *s, const bf16_piece *p,
+                           int64_t begin, int64_t end) {
+    const int64_t n_in = s->w[0].matrix->n_in, half = p->width / ROWS_BF16_STEP * TILE_BYTES;
+    const int64_t n_rows = operand_rows(&call->out), n_blocks = s->n_blocks;
+    const uint8_t *x = (const uint8_t *)call->src[0].data +
+                       2 * rows_bf16_block(begin / 16, p->first, n_in, (n_rows + 15) / 16);
+    float *sums = s->sums[p->weight] + p->group * n_blocks * BLOCK_FLOATS;
+    const float *gates = s->sums[0] + p->group * n_blocks * BLOCK_FLOATS;
+    bool is_last = p->first + p->width == n_in && p->weight + 1 == s->n_weights;
+    for (int64_t r = begin; r < end; r += BLOCK_ROWS, x += 2 * half, sums += BLOCK_FLOATS) {
         bool both = n_rows - r > 16;
-        if (piece)
-            load_sums(sums + r * 32);
+        if (p->first)
+            load_sums(sums);
         else
             zero_sums();
-        for (int64_t k = piece; k < end; k += STEP)
-            multiply(x + k / STEP * TILE_BYTES, second + k / STEP * TILE_BYTES,
-                     tiles + k / 2 * B_STRIDE, both);
-        store_sums(sums + r * 32);
+        if (is_last) claim_block(call, r, p->o);
+        fetch_ahead(s, (PANEL_OUTS + n_blocks - 1) / n_blocks);
+        for (int64_t k = 0; k < half; k += TILE_BYTES) {
+            const char *next = (const char *)(sums + BLOCK_FLOATS) + k / 4;
+            for (int i = 0; i < 256; i += 64)
+                _mm_prefetch(next + i, _MM_HINT_T0);
+            multiply(s->panel + k, s->panel + half + k, x + k, x + half + k, both);
+        }
+        store_sums(is_last ? s->last : sums);
+        if (is_last)
+            store_block(call, s->last,
+                        p->weight ? gates + (r - begin) / BLOCK_ROWS * BLOCK_FLOATS : NULL, r, p->o,
+                        p->n_outs);
     }
 }
 
-/* Groups of 32 outputs from output `first` on. */
-static void run_unit(const kernel_call *call, bf16_weight *w, i8_space *rows, int64_t first,
-                     int64_t n_groups) {
-    int64_t n_out = operand_width(&call->out), n_in = call->src[1].matrix->n_in;
-    for (int i = 0; i < rows->n_weights; i++)
-        for (int64_t g = 0; g < n_groups; g++) {
-            int64_t o = first + 32 * g;
-            make_tiles(&w[i], w[i].tiles[g], o, n_out - o < 32 ? n_out - o : 32);
+/* Panel i of the unit that begins at output `first`; n_groups of it are there. */
+static bf16_piece piece_at(const kernel_call *call, const bf16_space *s, int64_t first,
+                           int64_t n_groups, int64_t i) {
+    int64_t n_out = operand_width(&call->out), g = i / s->n_weights % n_groups;
+    bf16_piece p = {.weight = (int)(i % s->n_weights), .group = g, .o = first + PANEL_OUTS * g};
+    p.n_outs = n_out - p.o < PANEL_OUTS ? n_out - p.o : PANEL_OUTS;
+    p.first = i / s->n_weights / n_groups * ROWS_BF16_PIECE;
+    p.width = rows_bf16_width(p.first, s->w[0].matrix->n_in);
+    return p;
+}
+
+static void look_ahead(bf16_space *s, const bf16_piece *next) {
+    const weight_matrix *m = s->w[next->weight].matrix;
+    int64_t n_rows = m->panels ? WEIGHT_PANEL : 1; /* that lie side by side */
+    s->ahead = m->codes + (size_t)next->o * m->row_bytes + n_rows * next->first * m->form.bits / 8;
+    s->ahead_rows = (next->n_outs + n_rows - 1) / n_rows;
+    s->ahead_stride = n_rows * (int64_t)m->row_bytes;
+    s->ahead_bytes = n_rows * next->width * m->form.bits / 8;
+}
+
+/* Rows [begin, end) times the outputs from `first` on. */
+static void run_rows(const kernel_call *call, bf16_space *s, int64_t first, int64_t begin,
+                     int64_t end) {
+    int64_t left = (operand_width(&call->out) - first + PANEL_OUTS - 1) / PANEL_OUTS;
+    int64_t n_groups = left < s->n_groups ? left : s->n_groups, n_in = s->w[0].matrix->n_in;
+    int64_t n = (n_in + ROWS_BF16_PIECE - 1) / ROWS_BF16_PIECE * n_groups * s->n_weights;
+    for (int64_t i = 0; i < n; i++) {
+        bf16_piece p = piece_at(call, s, first, n_groups, i);
+        bf16_weight *w = &s->w[p.weight];
+        if (p.first == 0 && begin == 0) bf16_open_rows(w, p.o, p.n_outs, PANEL_OUTS * p.group);
+        bf16_panel(w, p.o, p.n_outs, PANEL_OUTS * p.group, p.first, p.width, s->panel);
+        s->ahead_rows = 0;
+        if (i + 1 < n) {
+            bf16_piece next = piece_at(call, s, first, n_groups, i + 1);
+            look_ahead(s, &next);
         }
-    for (int64_t piece = 0; piece < n_in; piece += PIECE)
-        for (int i = 0; i < rows->n_weights; i++)
-            for (int64_t g = 0; g < n_groups; g++)
-                multiply_piece(call, w[i].tiles[g], w[i].sums[g], piece,
-                               piece + PIECE < n_in ? piece + PIECE : n_in);
-    for (int64_t g = 0; g < n_groups; g++) {
-        int64_t o = first + 32 * g;
-        for (int i = 0; i < rows->n_weights; i++)
-            rows->w[i].sums = w[i].sums[g];
-        i8_store(call, rows, 0, (int)operand_rows(&call->out), o, n_out - o < 32 ? n_out - o : 32);
+        multiply_panel(call, s, &p, begin, end);
     }
+}
+
+static void run_unit(const kernel_call *call, bf16_space *s, int64_t first) {
+    int64_t n_rows = operand_rows(&call->out), step = MAX_BLOCKS * BLOCK_ROWS;
+    for (int64_t r = 0; r < n_rows; r += step)
+        run_rows(call, s, first, r, r + step < n_rows ? r + step : n_rows);
 }
 
 static void run(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
-    int64_t n_out = operand_width(&call->out), n_groups = unit_groups(call);
-    bf16_weight w[2];
-    float *next = scratch;
-    i8_space rows = {.n_weights = call->n_src - 1};
+    bf16_space s;
     if (operand_rows(&call->out) == 0) return;
-    for (int i = 0; i < rows.n_weights; i++)
-        next += weight_init(&w[i], call, 1 + i, next);
+    space_init(&s, call, scratch);
     begin_tiles();
-    for (int64_t u = begin; u < end; u++) {
-        int64_t first = u * 32 * n_groups, n = (n_out - first + 31) / 32;
-        run_unit(call, w, &rows, first, n < n_groups ? n : n_groups);
-    }
+    for (int64_t u = begin; u < end; u++)
+        run_unit(call, &s, u * PANEL_OUTS * s.n_groups);
     end_tiles();
 }
-
-_Static_assert(I8_UNIT_OUTS == 32, "a unit is two tiles of outputs");
 
 MICA_DECLARE_KERNELS(matmul_bf16_amx);
 const cpu_kernel mica_kernels_matmul_bf16_amx[] = {
