@@ -50,8 +50,8 @@ mica_status mica_cli_open_engine(engine **out, char **path, const char *model_na
  * `make`, it is made. mica_free it. NULL: there is no place for it. */
 char *mica_cli_pack_folder(bool make);
 
-/* "1,2,3" (spaces allowed). EXIT_USAGE after saying what is wrong. */
-int mica_cli_parse_ids(const char *verb, const char *text, token_list *out);
+/* "1,2,3" (spaces allowed), the value of --option. EXIT_USAGE after saying what is wrong. */
+int mica_cli_parse_ids(const char *verb, const char *option, const char *text, token_list *out);
 
 const char *mica_cli_tier_text(model_tier tier);
 

@@ -171,7 +171,7 @@ mica_status mica_cli_open_engine(engine **out, char **path, const char *model_na
     return st;
 }
 
-int mica_cli_parse_ids(const char *verb, const char *text, token_list *out) {
+int mica_cli_parse_ids(const char *verb, const char *option, const char *text, token_list *out) {
     const char *p = text;
     while (*p) {
         char *end;
@@ -179,8 +179,8 @@ int mica_cli_parse_ids(const char *verb, const char *text, token_list *out) {
         long v = strtol(p, &end, 10);
         mica_error err;
         if (end == p || errno || v < 0 || v > INT32_MAX) {
-            fprintf(stderr, "mica %s: --ids: not a list of token ids such as 1,2,3: '%.40s'\n",
-                    verb, p);
+            fprintf(stderr, "mica %s: --%s: not a list of token ids such as 1,2,3: '%.40s'\n", verb,
+                    option, p);
             return EXIT_USAGE;
         }
         if (mica_token_list_push(out, (int32_t)v, &err)) return mica_cli_fail(&err);
@@ -188,7 +188,7 @@ int mica_cli_parse_ids(const char *verb, const char *text, token_list *out) {
         if (*p == ',') {
             p++;
         } else if (*p) {
-            fprintf(stderr, "mica %s: --ids: a comma is missing before '%.40s'\n", verb, p);
+            fprintf(stderr, "mica %s: --%s: a comma is missing before '%.40s'\n", verb, option, p);
             return EXIT_USAGE;
         }
         p += strspn(p, " \t\n");

@@ -339,7 +339,7 @@ int mica_verb_embed(int argc, char **argv) {
     embed_run run = {.args = &args};
     int rc = parse(argc, argv, &args, &model_name);
     if (!rc) rc = mica_compute_to_engine(&args.compute, &options);
-    if (!rc && args.ids) rc = mica_cli_parse_ids("embed", args.ids, &run.ids);
+    if (!rc && args.ids) rc = mica_cli_parse_ids("embed", "ids", args.ids, &run.ids);
     if (rc) {
         mica_free(run.ids.ids);
         return rc;

@@ -7,11 +7,13 @@
 #include "cli/chat_prompt.h"
 #include "cli/cli.h"
 #include "cli/constrain.h"
+#include "cli/denoise_args.h"
 
 typedef struct generate_args {
     compute_options compute;
     generate_options generate;
     constraint_args constraint;
+    denoise_args denoise;
     const char *prompt, *ids, *system_text;
     int64_t top_k, penalty_window;
     bool raw, json, verbose;
@@ -30,6 +32,7 @@ typedef struct generate_run {
     constraint constraint;
     generate_result result;
     cli_progress progress;
+    diffusion_options diffusion;
     mica_error stream_error;
     mica_status stream_status;
     bool ids_started;
@@ -48,7 +51,8 @@ static int parse(int argc, char **argv, generate_args *a, const char **words) {
          0},
         {"max-tokens", 'm', ARG_INT, &a->generate.max_tokens, "N", "tokens to generate (256)", 0,
          1e7},
-        {"temperature", 't', ARG_FLOAT, &s->temperature, "X", "0 is greedy (0)", 0, 5},
+        {"temperature", 't', ARG_FLOAT, &s->temperature, "X",
+         "0 is greedy (0; 1 for diffusion models)", 0, 5},
         {"top-k", 0, ARG_INT, &a->top_k, "N", "keep the N likeliest (0: off)", 0, 1e6},
         {"top-p", 0, ARG_FLOAT, &s->top_p, "X", "keep the likeliest of mass X (0: off)", 0, 1},
         {"min-p", 0, ARG_FLOAT, &s->min_p, "X", "drop what is X times less likely than the best", 0,
@@ -65,9 +69,10 @@ static int parse(int argc, char **argv, generate_args *a, const char **words) {
         {"verbose", 0, ARG_FLAG, &a->verbose, NULL,
          "statistics after the text, as mlx_lm prints them", 0, 0},
     };
-    arg_spec more[N_CONSTRAINT_SPECS + N_COMPUTE_SPECS];
+    arg_spec more[N_CONSTRAINT_SPECS + N_DENOISE_SPECS + N_COMPUTE_SPECS];
     mica_constraint_specs(more, &a->constraint);
-    mica_compute_specs(more + N_CONSTRAINT_SPECS, &a->compute);
+    mica_denoise_specs(more + N_CONSTRAINT_SPECS, &a->denoise);
+    mica_compute_specs(more + N_CONSTRAINT_SPECS + N_DENOISE_SPECS, &a->compute);
     const arg_verb verb = {
         .name = "generate",
         .usage = "mica generate MODEL -p TEXT | --ids 1,2,3 [options]",
@@ -85,7 +90,7 @@ static int parse(int argc, char **argv, generate_args *a, const char **words) {
         .specs = specs,
         .n_specs = sizeof(specs) / sizeof(specs[0]),
         .more = more,
-        .n_more = N_CONSTRAINT_SPECS + N_COMPUTE_SPECS,
+        .n_more = N_CONSTRAINT_SPECS + N_DENOISE_SPECS + N_COMPUTE_SPECS,
         .min_words = 1,
         .max_words = 1,
     };
@@ -107,7 +112,8 @@ static int parse(int argc, char **argv, generate_args *a, const char **words) {
                 a->ids ? "--ids" : "--raw");
         return EXIT_USAGE;
     }
-    return mica_constraint_check("generate", &a->constraint);
+    rc = mica_denoise_check("generate", &a->denoise);
+    return rc ? rc : mica_constraint_check("generate", &a->constraint);
 }
 
 /* ---- callbacks ---- */
@@ -115,6 +121,13 @@ static int parse(int argc, char **argv, generate_args *a, const char **words) {
 static bool on_progress(void *user, int64_t done, int64_t total) {
     generate_run *run = user;
     mica_progress_step(&run->progress, (uint64_t)done, (uint64_t)total);
+    return !mica_cli_interrupted();
+}
+
+static bool on_denoised(void *user, int64_t step, int64_t max_steps) {
+    generate_run *run = user;
+    run->progress.what = "denoising a block";
+    mica_progress_step(&run->progress, (uint64_t)step, (uint64_t)max_steps);
     return !mica_cli_interrupted();
 }
 
@@ -176,15 +189,28 @@ static mica_status start_constraint(generate_run *run, generate_options *options
     return mica_constraint_start(&run->constraint, run->tokenizer, ends, n, err);
 }
 
+/* What was not given depends on the model. */
+static mica_status fill_defaults(generate_run *run, generate_options *options, mica_error *err) {
+    bool is_diffusion = mica_engine_is_diffusion(run->engine);
+    if (options->max_tokens < 0)
+        options->max_tokens =
+            is_diffusion ? mica_diffusion_max_tokens(run->engine, (int64_t)run->prompt.n) : 256;
+    if (isnan(options->sampler.temperature)) options->sampler.temperature = is_diffusion ? 1 : 0;
+    if (is_diffusion) options->diffusion = &run->diffusion;
+    return mica_denoise_apply(&run->args->denoise, run->engine, &run->diffusion, err);
+}
+
 static mica_status generate(generate_run *run, mica_error *err) {
     generate_options options = run->args->generate;
     size_t n_end = 0;
     if (run->tokenizer) options.extra_eos = mica_tokenizer_end_ids(run->tokenizer, &n_end);
     options.n_extra_eos = (int32_t)n_end;
-    mica_status st = start_constraint(run, &options, err);
+    mica_status st = fill_defaults(run, &options, err);
+    if (!st) st = start_constraint(run, &options, err);
     if (st) return st;
     options.on_token = on_token;
     options.on_progress = on_progress;
+    options.on_denoised = on_denoised;
     options.user = run;
     mica_progress_begin(&run->progress, "reading the prompt");
     st = mica_generate(run->session, run->prompt.ids, (int64_t)run->prompt.n, &options,
@@ -238,6 +264,7 @@ static void put_stats(json_writer *w, const generate_stats *s) {
     put_number(w, "prefill_tps", s->prefill_tps);
     put_number(w, "decode_tps", s->decode_tps);
     put_count(w, "bytes_per_token", s->bytes_per_token);
+    if (s->denoising_steps) put_count(w, "denoising_steps", (uint64_t)s->denoising_steps);
     put_number(w, "achieved_gbps", s->achieved_gbps);
     put_count(w, "peak_rss_bytes", s->peak_rss_bytes);
     mica_json_end_object(w);
@@ -326,11 +353,14 @@ int mica_verb_generate(int argc, char **argv) {
     engine_options options;
     const char *model_name;
     mica_generate_defaults(&args.generate);
+    args.generate.max_tokens = -1; /* not given: see fill_defaults */
+    args.generate.sampler.temperature = NAN;
+    mica_denoise_args_init(&args.denoise);
     int rc = parse(argc, argv, &args, &model_name);
     if (!rc) rc = mica_compute_to_engine(&args.compute, &options);
     if (rc) return rc;
     generate_run run = {.args = &args};
-    if (args.ids && (rc = mica_cli_parse_ids("generate", args.ids, &run.prompt))) {
+    if (args.ids && (rc = mica_cli_parse_ids("generate", "ids", args.ids, &run.prompt))) {
         mica_free(run.prompt.ids);
         return rc;
     }

@@ -343,7 +343,7 @@ int mica_verb_detokenize(int argc, char **argv) {
     }
     token_list ids = {0};
     mica_error err;
-    if (a.ids && (rc = mica_cli_parse_ids("detokenize", a.ids, &ids))) {
+    if (a.ids && (rc = mica_cli_parse_ids("detokenize", "ids", a.ids, &ids))) {
         mica_free(ids.ids);
         return rc;
     }

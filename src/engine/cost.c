@@ -29,9 +29,16 @@ static uint64_t idle_bytes(const plan *p) {
     return n_bytes;
 }
 
+/* One pass of a diffusion model: all weights, since the rows of a canvas choose all experts, and
+ * those of the embedding once more for the signal. */
+static uint64_t pass_bytes(const denoiser *d) {
+    return mica_plan_weight_bytes(d->canvas.plan) + mica_plan_weight_bytes(d->signal.plan);
+}
+
 uint64_t mica_engine_bytes_per_token(engine *e, int64_t length) {
     const plan *p = mica_engine_runner(e, ROLE_DECODE)->plan;
     uint64_t n_bytes = mica_plan_weight_bytes(p) + gathered_bytes(p) - idle_bytes(p);
+    if (mica_engine_is_diffusion(e)) n_bytes = pass_bytes(&e->denoiser);
     for (int i = 0; i < e->graph.n_caches; i++) {
         int32_t window = e->graph.windows[e->graph.caches[i].group];
         int64_t n = length ? length - mica_oldest_key(window, length - 1) : 0;

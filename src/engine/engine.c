@@ -17,6 +17,9 @@ enum {
     UNKNOWN_CONTEXT = 4096 /* when the file does not say */
 };
 
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
 static mica_status check_number(const char *name, int64_t value, int64_t most, mica_error *err) {
     if (value >= 0 && value <= most) return MICA_OK;
     return mica_fail(err, MICA_E_INVALID,
@@ -36,6 +39,7 @@ static mica_status check_options(const engine_options *o, mica_error *err) {
     if ((st = check_number("chunk", o->chunk, MAX_CHUNK, err))) return st;
     if ((st = check_number("max_logits", o->max_logits, MAX_CHUNK, err))) return st;
     if ((st = check_number("max_seqs", o->max_seqs, MAX_SEQS, err))) return st;
+    if ((st = check_number("canvas", o->canvas, MAX_CHUNK, err))) return st;
     return check_number("the context", o->max_context, INT32_MAX / 2, err);
 }
 
@@ -57,6 +61,8 @@ static mica_status set_sizes(engine *e, const engine_options *o, mica_error *err
     if (is_encoder(e) && e->chunk < e->max_context) e->chunk = (int32_t)e->max_context;
     if (e->chunk > e->max_context && !is_encoder(e)) e->chunk = (int32_t)e->max_context;
     e->vocab_size = mica_model_config(e->model)->vocab_size;
+    int32_t own = mica_model_config(e->model)->diffusion.canvas_length;
+    e->max_canvas = own ? (int32_t)least(o->canvas ? o->canvas : own, e->max_context) : 0;
     return MICA_OK;
 }
 
@@ -78,37 +84,47 @@ static mica_dtype written_dtype(const graph *g, mica_dtype dtype) {
     return dtype;
 }
 
-static mica_status build_graph(engine *e, const engine_options *o, bool hidden, model_graph *out,
-                               bool *is_built, mica_error *err) {
-    model_build_options b = build_options(e, o);
-    b.hidden = hidden;
-    mica_status st = mica_model_build(e->model, &b, out, err);
+/* *b says afterwards how it was built. */
+static mica_status build_graph(engine *e, const engine_options *o, model_build_options *b,
+                               model_graph *out, bool *is_built, mica_error *err) {
+    mica_status st = mica_model_build(e->model, b, out, err);
     if (st) return st;
-    mica_dtype written = written_dtype(&out->g, b.dtype);
-    *is_built = !o->exact || written == b.cache_dtype;
+    mica_dtype written = written_dtype(&out->g, b->dtype);
+    *is_built = !o->exact || written == b->cache_dtype;
     if (*is_built) return MICA_OK;
     mica_model_graph_deinit(out);
-    b.cache_dtype = written;
-    st = mica_model_build(e->model, &b, out, err);
+    b->cache_dtype = written;
+    st = mica_model_build(e->model, b, out, err);
     *is_built = !st;
     return st;
 }
 
-static mica_status build_graphs(engine *e, const engine_options *o, mica_error *err) {
-    bool generates = o->use != ENGINE_EMBEDS && !is_encoder(e);
-    mica_status st = MICA_OK;
+static mica_status check_use(const engine *e, const engine_options *o, mica_error *err) {
+    const char *type = mica_model_config(e->model)->model_type;
     if (o->use == ENGINE_GENERATES && is_encoder(e))
         return mica_fail(err, MICA_E_UNSUPPORTED,
-                         "%s is an encoder: it makes embeddings (mica embed) and no text",
-                         mica_model_config(e->model)->model_type);
-    if (generates) st = build_graph(e, o, false, &e->graph, &e->has_graph, err);
-    if (st || o->use == ENGINE_GENERATES) return st;
-    st = build_graph(e, o, true, &e->embed_graph, &e->has_embed_graph, err);
-    return st ? st : mica_model_embedding(e->model, &e->memory, &e->embedding, err);
+                         "%s is an encoder: it makes embeddings (mica embed) and no text", type);
+    if (o->use != ENGINE_GENERATES && e->max_canvas)
+        return mica_fail(err, MICA_E_UNSUPPORTED,
+                         "%s is a diffusion model: it makes text (mica generate) and no embeddings",
+                         type);
+    return MICA_OK;
 }
 
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+/* *b says how what generates was built. */
+static mica_status build_graphs(engine *e, const engine_options *o, model_build_options *b,
+                                mica_error *err) {
+    bool generates = o->use != ENGINE_EMBEDS && !is_encoder(e);
+    mica_status st = check_use(e, o, err);
+    if (st) return st;
+    *b = build_options(e, o);
+    model_build_options hidden = *b;
+    hidden.hidden = true;
+    if (generates) st = build_graph(e, o, b, &e->graph, &e->has_graph, err);
+    if (st || o->use == ENGINE_GENERATES) return st;
+    st = build_graph(e, o, &hidden, &e->embed_graph, &e->has_embed_graph, err);
+    return st ? st : mica_model_embedding(e->model, &e->memory, &e->embedding, err);
+}
 
 static plan_options bounds(const engine *e, lever_set levers, int64_t n_rows, int64_t n_outputs) {
     plan_options p = {.levers = levers};
@@ -124,7 +140,9 @@ static mica_status make_runner(engine *e, lever_set levers, int64_t n_rows, mica
     return mica_runner_init(&e->runners[e->n_runners++], e, &e->graph, &p, err);
 }
 
-static mica_status make_runners(engine *e, const engine_options *o, mica_error *err) {
+/* An encoder has rows of prompts alone. */
+static mica_status make_runners(engine *e, const engine_options *o, const model_build_options *b,
+                                mica_error *err) {
     lever_set levers = o->exact ? mica_levers_exact() : mica_levers_fast();
     mica_status st;
     for (int i = 0; i < o->n_levers; i++)
@@ -134,7 +152,9 @@ static mica_status make_runners(engine *e, const engine_options *o, mica_error *
         if ((st = mica_runner_init(&e->embedder, e, &e->embed_graph, &p, err))) return st;
     }
     if (!e->has_graph) return MICA_OK;
-    if ((st = make_runner(e, levers, e->chunk, err)) || o->exact) return st;
+    if ((st = make_runner(e, levers, e->chunk, err))) return st;
+    if (e->max_canvas) return mica_denoiser_init(e, b, levers, err);
+    if (o->exact) return MICA_OK;
     levers = mica_levers_for_decode(levers);
     return make_runner(e, levers, least(DECODE_ROWS, e->max_context), err);
 }
@@ -159,6 +179,7 @@ static mica_status make_pool(engine *e, mica_error *err) {
     int64_t max_rows = e->has_embed_graph ? e->embedder.plan->bound[GRAPH_ROWS] : 0;
     for (int i = 0; i < e->n_runners; i++)
         max_rows = most(max_rows, e->runners[i].plan->bound[GRAPH_ROWS]);
+    max_rows = most(max_rows, e->max_canvas);
     const kv_pool_spec spec = {.windows = mg->windows,
                                .n_groups = mg->n_groups,
                                .layers = layers,
@@ -186,6 +207,7 @@ static mica_status load_model(engine *e, const char *path, const engine_options 
 mica_status mica_engine_open(engine **out, const char *path, const engine_options *options,
                              mica_error *err) {
     double start = mica_now_s();
+    model_build_options build;
     mica_status st = check_options(options, err);
     if (st) return st;
     engine *e = mica_calloc(1, sizeof(*e));
@@ -194,8 +216,8 @@ mica_status mica_engine_open(engine **out, const char *path, const engine_option
     if ((st = mica_cpu_new(&e->backend, options->n_threads, options->cpu_mask, err))) goto out;
     if ((st = load_model(e, path, options, err))) goto out;
     if ((st = set_sizes(e, options, err))) goto out;
-    if ((st = build_graphs(e, options, err))) goto out;
-    if ((st = make_runners(e, options, err))) goto out;
+    if ((st = build_graphs(e, options, &build, err))) goto out;
+    if ((st = make_runners(e, options, &build, err))) goto out;
     if ((st = make_pool(e, err))) goto out;
     e->load_s = mica_now_s() - start;
     *out = e;
@@ -211,6 +233,7 @@ void mica_engine_close(engine *e) {
     for (int i = 0; i < e->n_runners; i++)
         mica_runner_deinit(&e->runners[i]);
     mica_runner_deinit(&e->embedder);
+    mica_denoiser_deinit(&e->denoiser);
     if (e->has_graph) mica_model_graph_deinit(&e->graph);
     if (e->has_embed_graph) mica_model_graph_deinit(&e->embed_graph);
     mica_model_close(e->model);
@@ -221,6 +244,8 @@ void mica_engine_close(engine *e) {
 
 const model *mica_engine_model(const engine *e) { return e->model; }
 
+bool mica_engine_is_diffusion(const engine *e) { return e->max_canvas > 0; }
+
 int64_t mica_engine_max_context(const engine *e) { return e->max_context; }
 
 int64_t mica_engine_vocab_size(const engine *e) { return e->vocab_size; }
@@ -228,6 +253,7 @@ int64_t mica_engine_vocab_size(const engine *e) { return e->vocab_size; }
 cpu_backend *mica_engine_backend(const engine *e) { return e->backend; }
 
 const plan *mica_engine_plan(const engine *e, row_role role) {
+    if (role == ROLE_DECODE && e->max_canvas) return e->denoiser.canvas.plan;
     return e->n_runners ? e->runners[e->n_runners > 1 ? role : 0].plan : e->embedder.plan;
 }
 

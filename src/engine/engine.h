@@ -27,6 +27,7 @@ typedef struct engine_options {
     int32_t chunk;             /* prompt rows a step; 0: 512 */
     int32_t max_logits;        /* logits rows a step, and rows a step when all are wanted; 0: 1 */
     int32_t max_seqs;          /* sequences at full length for which there is room; 0: 1 */
+    int32_t canvas;            /* rows of a diffusion model's canvas, at most; 0: the model's own */
     const char *const *levers; /* "NAME=on" ... */
     int n_levers;
     const char *cpu_mask;    /* NULL: MICA_CPU */
@@ -43,7 +44,8 @@ const model *mica_engine_model(const engine *e);
 int64_t mica_engine_max_context(const engine *e);
 int64_t mica_engine_vocab_size(const engine *e); /* columns of the logits */
 cpu_backend *mica_engine_backend(const engine *e);
-/* The plan of a role, or that of embeddings in an engine for these alone; for `mica plan`. */
+/* The plan of a role, or that of embeddings in an engine for these alone; for `mica plan`. Of a
+ * diffusion model the decode role has that of a canvas. */
 const plan *mica_engine_plan(const engine *e, row_role role);
 double mica_engine_load_s(const engine *e);
 /* Multiplications and additions that a prompt of n tokens takes: matmuls, of experts those that its
@@ -108,6 +110,36 @@ void mica_embed_defaults(const engine *e, embed_options *options);
 mica_status mica_embed(engine *e, const embed_text *texts, int64_t n_texts,
                        const embed_options *options, float *out, mica_error *err);
 
+/* ---- block diffusion (docs/models.md 16) ---- */
+/* True: the model denoises canvases. It has no next-token logits: eval with on_logits is
+ * MICA_E_UNSUPPORTED. */
+bool mica_engine_is_diffusion(const engine *e);
+/* One pass of the decoder over a canvas of n ids that stands behind what the session holds; the
+ * session stays as it is. `previous`: the logits of the pass before, f32 [n, vocab], on which this
+ * one is conditioned; NULL: the first of a block. on_logits gets all rows, in order; not MICA_OK
+ * stops. MICA_E_LIMIT: the canvas is longer than options.canvas, or does not fit the context. */
+mica_status mica_session_denoise(session *s, const int32_t *canvas, int64_t n,
+                                 const float *previous, logits_fn on_logits, void *user,
+                                 mica_error *err);
+
+/* How blocks are generated. */
+typedef struct diffusion_options {
+    int32_t max_steps;           /* of a block */
+    double t_min, t_max;         /* temperatures of the last step and, nearly, of the first */
+    bool by_confidence;          /* accept by threshold; else by entropy_bound */
+    float threshold;             /* of the probability of a drawn token */
+    float entropy_bound;         /* of what accepted tokens may tell of each other */
+    bool stops_early;            /* once the best canvas is stable and its entropy below: */
+    int32_t stability_threshold; /* so many canvases before it were the same */
+    float confidence_threshold;  /* mean entropy of a position */
+    bool full_canvas;            /* else as long as what is left of max_tokens, within: */
+    int32_t min_canvas, max_canvas;
+} diffusion_options;
+/* What the model's files say, else the defaults. */
+void mica_diffusion_defaults(diffusion_options *options, const engine *e);
+/* Tokens to generate when a request does not say. */
+int64_t mica_diffusion_max_tokens(const engine *e, int64_t n_prompt);
+
 /* ---- sampler (docs: decode, processors and filters) ---- */
 typedef struct sampler_options {
     float temperature; /* 0: greedy */
@@ -168,11 +200,15 @@ typedef struct generate_options {
     /* A generated token (not called for the end token). false stops (FINISH_CANCELLED). */
     bool (*on_token)(void *user, int32_t id, float logprob);
     bool (*on_progress)(void *user, int64_t done, int64_t total); /* prefill; may be NULL */
+    const diffusion_options *diffusion; /* NULL: mica_diffusion_defaults */
+    /* After each step of a block but its last; may be NULL. false stops (FINISH_CANCELLED). */
+    bool (*on_denoised)(void *user, int64_t step, int64_t max_steps);
     void *user;
 } generate_options;
 
 typedef struct generate_stats {
     int64_t prompt_tokens, generated_tokens; /* generated counts an end token */
+    int64_t denoising_steps;                 /* of a diffusion model, of all blocks */
     double load_s, ttft_s;                   /* time to first token from the call; load apart */
     double prefill_s, decode_s;
     double prefill_tps, decode_tps; /* decode: (generated-1)/time; NaN below 2 tokens */
@@ -189,8 +225,10 @@ typedef struct generate_result {
 } generate_result;
 
 void mica_generate_defaults(generate_options *options);
-/* Appends the prompt to the session and generates. An empty prompt is MICA_E_INVALID; one that does
- * not fit the context MICA_E_LIMIT with both numbers. max_tokens 0 only fills the cache. */
+/* Appends the prompt to the session and generates; a diffusion model gives a block of tokens at a
+ * time, and the session then holds all blocks but the last. An empty prompt is MICA_E_INVALID; one
+ * that does not fit the context MICA_E_LIMIT with both numbers. max_tokens 0 only fills the cache.
+ */
 mica_status mica_generate(session *s, const int32_t *prompt, int64_t n_prompt,
                           const generate_options *options, generate_result *out, mica_error *err);
 void mica_generate_result_deinit(generate_result *r);

@@ -75,14 +75,13 @@ static mica_status run_rows(generation *g, const int32_t *ids, int64_t n, row_ro
     return st;
 }
 
-static bool is_end(const generation *g, int32_t id) {
-    const generate_options *o = g->options;
-    const model_config *config = mica_model_config(g->session->engine->model);
-    if (o->ignore_eos) return false;
+bool mica_generate_is_end(const engine *e, const generate_options *options, int32_t id) {
+    const model_config *config = mica_model_config(e->model);
+    if (options->ignore_eos) return false;
     for (int i = 0; i < config->n_eos; i++)
         if (config->eos_ids[i] == id) return true;
-    for (int32_t i = 0; i < o->n_extra_eos; i++)
-        if (o->extra_eos[i] == id) return true;
+    for (int32_t i = 0; i < options->n_extra_eos; i++)
+        if (options->extra_eos[i] == id) return true;
     return false;
 }
 
@@ -100,7 +99,7 @@ static mica_status run_tokens(generation *g, generate_result *r, mica_error *err
     for (;;) {
         ++*n_generated;
         r->reason = FINISH_STOP;
-        if (is_end(g, g->id)) return MICA_OK;
+        if (mica_generate_is_end(s->engine, o, g->id)) return MICA_OK;
         bool is_done;
         mica_status st = take(g, &is_done, err);
         if (st) return st;
@@ -169,6 +168,8 @@ mica_status mica_generate(session *s, const int32_t *prompt, int64_t n_prompt,
     double start_s = mica_now_s();
     mica_status st = check_request(s, n_prompt, options, err);
     if (st) return st;
+    if (mica_engine_is_diffusion(s->engine))
+        return mica_diffuse(s, prompt, n_prompt, options, out, err);
     generate_result r = {0};
     generation g = {.session = s, .options = options};
     int64_t room = s->engine->max_context - mica_session_length(s) - n_prompt + 1;

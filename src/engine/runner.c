@@ -70,6 +70,15 @@ static mica_status bind_states(runner *r, engine *e, mica_error *err) {
     return st;
 }
 
+/* What a canvas is conditioned on, in the activations' type. */
+static mica_status bind_signal(runner *r, engine *e, mica_error *err) {
+    int32_t slot = r->graph->signal;
+    if (slot < 0) return MICA_OK;
+    const graph_type *type = &r->plan->inputs[slot].type;
+    return bind_array(r, e, slot, r->plan->bound[GRAPH_ROWS] * type->dim[1].n,
+                      mica_dtype_bytes(type->dtype), &r->signal, err);
+}
+
 mica_status mica_runner_init(runner *r, engine *e, const model_graph *mg,
                              const plan_options *options, mica_error *err) {
     r->graph = mg;
@@ -82,6 +91,8 @@ mica_status mica_runner_init(runner *r, engine *e, const model_graph *mg,
     if ((st = bind_rows(r, e, err))) return st;
     if ((st = bind_groups(r, e, err))) return st;
     if ((st = bind_states(r, e, err))) return st;
+    if ((st = bind_signal(r, e, err))) return st;
+    if (!r->plan->n_outputs) return MICA_OK;
     const graph_type *output = &r->plan->outputs[0].type;
     r->n_columns = output->dim[1].n;
     if (output->dtype == MICA_F32) return MICA_OK;
@@ -92,4 +103,14 @@ mica_status mica_runner_init(runner *r, engine *e, const model_graph *mg,
 void mica_runner_deinit(runner *r) {
     mica_cpu_exec_free(r->exec);
     mica_plan_free(r->plan);
+}
+
+const float *mica_runner_row(const runner *r, int64_t i, float *buffer) {
+    const char *logits = mica_cpu_exec_output(r->exec, 0);
+    mica_dtype dtype = r->plan->outputs[0].type.dtype;
+    size_t n = (size_t)r->n_columns, first = (size_t)i * n;
+    if (dtype == MICA_F32) return (const float *)(const void *)logits + first;
+    for (size_t k = 0; k < n; k++)
+        buffer[k] = mica_load_f(logits, dtype, first + k);
+    return buffer;
 }

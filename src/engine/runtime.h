@@ -23,9 +23,16 @@ typedef struct runner {
     int64_t n_periods[2];
     uint64_t *states_in, *states_out; /* [seqs]; NULL: no recurrent layer */
     int32_t *seq_rows;                /* [seqs + 1] */
+    void *signal;                     /* [rows, hidden_size]; NULL: no canvas */
     int64_t n_columns;                /* of the output: the vocabulary, or the hidden size */
     float *row; /* [n_columns]: an output row widened; NULL when the plan gives f32 */
 } runner;
+
+/* The decoder of a diffusion model, and what makes of its logits the signal for its next pass. */
+typedef struct denoiser {
+    model_graph canvas_graph, signal_graph;
+    runner canvas, signal; /* no plan: the model is autoregressive */
+} denoiser;
 
 struct engine {
     model *model;
@@ -36,11 +43,12 @@ struct engine {
     int n_runners;
     runner embedder; /* with has_embed_graph */
     embedding_config embedding;
+    denoiser denoiser;
     kv_pool *pool;
     void *caches[MODEL_MAX_LAYERS]; /* bases, in the graph's order */
     mica_arena memory;              /* input arrays */
     int64_t max_context, vocab_size, table_length;
-    int32_t chunk, max_logits, max_seqs;
+    int32_t chunk, max_logits, max_seqs, max_canvas;
     double load_s;
 };
 
@@ -64,9 +72,26 @@ static inline runner *mica_engine_runner(engine *e, row_role role) {
 static inline const model_graph *mica_engine_graph(const engine *e) {
     return e->has_graph ? &e->graph : &e->embed_graph;
 }
-/* Bytes that a one-row decode step reads: weights once (of experts those that it uses), gathered
- * embedding rows, and the cache of a sequence of `length` positions. */
+/* Bytes that a one-row decode step, or a pass over a canvas, reads: weights once (of experts those
+ * that it uses), gathered embedding rows, and the cache of a sequence of `length` positions. */
 uint64_t mica_engine_bytes_per_token(engine *e, int64_t length);
+
+/* Output row i of the runner's last run as f32: in its arena, or widened into `buffer`. */
+const float *mica_runner_row(const runner *r, int64_t i, float *buffer);
+
+/* ---- block diffusion (denoise.c, diffuse.c) ---- */
+/* Plans for a canvas of at most e->max_canvas rows; `b` as the encoder was built. */
+mica_status mica_denoiser_init(engine *e, const model_build_options *b, lever_set levers,
+                               mica_error *err);
+void mica_denoiser_deinit(denoiser *d);
+/* mica_session_denoise without the rows, which stay with the canvas's runner until its next run. */
+mica_status mica_denoise(session *s, const int32_t *canvas, int64_t n, const float *previous,
+                         mica_error *err);
+/* mica_generate of a diffusion model, behind its checks. */
+mica_status mica_diffuse(session *s, const int32_t *prompt, int64_t n_prompt,
+                         const generate_options *options, generate_result *out, mica_error *err);
+/* generate.c: whether `id` ends a generation. */
+bool mica_generate_is_end(const engine *e, const generate_options *options, int32_t id);
 
 /* ---- steps (step.c) ---- */
 /* The next n ids of one sequence; logits of the last row, or of all, or of none. */

@@ -127,11 +127,21 @@ static mica_status run_log_again(session *s, mica_error *err) {
     return st;
 }
 
+static mica_status check_kind(const session *s, const eval_options *options, mica_error *err) {
+    if (!options->on_logits || !mica_engine_is_diffusion(s->engine)) return MICA_OK;
+    return mica_fail(
+        err, MICA_E_UNSUPPORTED,
+        "a diffusion model (%s) has no next-token logits: it denoises whole blocks; use "
+        "mica generate, or mica logits with --canvas",
+        mica_model_config(s->engine->model)->arch);
+}
+
 mica_status mica_session_eval(session *s, const int32_t *ids, int64_t n_ids,
                               const eval_options *options, mica_error *err) {
     int64_t length = mica_kv_length(s->seq), before = s->n_prompt;
-    mica_status st = check_room(s, n_ids, err);
+    mica_status st = check_kind(s, options, err);
     if (st) return st;
+    if ((st = check_room(s, n_ids, err))) return st;
     if ((st = mica_step_check_ids(s->engine, ids, n_ids, err))) return st;
     int64_t n_then = length + n_ids > options->n_prompt ? length + n_ids : options->n_prompt;
     int64_t n_now = length > before ? length : before;

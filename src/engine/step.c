@@ -105,23 +105,12 @@ static void write_inputs(engine *e, runner *r, row_role role, const step_part *p
     }
 }
 
-/* Output row i of the step as f32. */
-static const float *output_row(const runner *r, int64_t i) {
-    const char *logits = mica_cpu_exec_output(r->exec, 0);
-    mica_dtype dtype = r->plan->outputs[0].type.dtype;
-    size_t n = (size_t)r->n_columns, first = (size_t)i * n;
-    if (!r->row) return (const float *)(const void *)(logits + first * sizeof(float));
-    for (size_t k = 0; k < n; k++)
-        r->row[k] = mica_load_f(logits, dtype, first + k);
-    return r->row;
-}
-
 static mica_status deliver_output(const runner *r, const step_part *parts, int n_parts,
                                   step_fn on_row, void *user, mica_error *err) {
     int64_t next = 0;
     for (int p = 0; p < n_parts; p++)
         for (int64_t i = parts[p].n - n_logits_of(&parts[p]); i < parts[p].n; i++) {
-            mica_status st = on_row(user, p, i, output_row(r, next++), err);
+            mica_status st = on_row(user, p, i, mica_runner_row(r, next++, r->row), err);
             if (st) return st;
         }
     return MICA_OK;

@@ -68,6 +68,21 @@ graph_id mica_graph_matmul(graph *g, graph_id x, graph_id w) {
     return mica_graph_append(g, &node);
 }
 
+graph_id mica_graph_matmul_t(graph *g, graph_id x, graph_id w) {
+    graph_node node;
+    graph_id src[2] = {x, w};
+    if (!mica_graph_begin(g, &node, OP_MATMUL_T, 2, src, 0)) return GRAPH_NONE;
+    if (!mica_graph_want_float(g, &node, 0, "x")) return GRAPH_NONE;
+    if (!mica_graph_want_matrix(g, &node, 1, "W")) return GRAPH_NONE;
+    if (!mica_graph_want_dims(g, &node, 1, "W", 2)) return GRAPH_NONE;
+    graph_dim n_in = mica_graph_type_of(g, w)->dim[1];
+    graph_dim wanted[2] = {mica_graph_type_of(g, x)->dim[0], mica_graph_type_of(g, w)->dim[0]};
+    if (!mica_graph_want_shape(g, &node, 0, "x", 2, wanted)) return GRAPH_NONE;
+    graph_dim dims[2] = {wanted[0], n_in};
+    node.type = mica_graph_type(mica_graph_result_dtype(g, &node, 2), 2, dims);
+    return mica_graph_append(g, &node);
+}
+
 graph_id mica_graph_glu_matmul(graph *g, graph_id x, graph_id w_gate, graph_id w_up, glu_act act) {
     graph_node node;
     graph_id src[3] = {x, w_gate, w_up};

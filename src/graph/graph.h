@@ -329,6 +329,8 @@ graph_id mica_graph_cast(graph *g, graph_id x, mica_dtype dtype);
 graph_id mica_graph_embed(graph *g, graph_id ids, graph_id weight);
 graph_id mica_graph_gather_rows(graph *g, graph_id x, graph_id rows);
 graph_id mica_graph_matmul(graph *g, graph_id x, graph_id w);
+/* x [R, n_out] times W [n_out, n_in] as it stands: [R, n_in]. */
+graph_id mica_graph_matmul_t(graph *g, graph_id x, graph_id w);
 graph_id mica_graph_add(graph *g, graph_id a, graph_id b);
 graph_id mica_graph_mul(graph *g, graph_id a, graph_id b);
 graph_id mica_graph_scale(graph *g, graph_id x, float c);

@@ -138,6 +138,7 @@ typedef struct moe_rule {
     router_rule scores;
     bias_presence selection_bias; /* added to the scores for the choice alone */
     bool wide_router;             /* the router computes in f32 */
+    bool wide_weights;            /* the softmax of the chosen stays in f32 */
     normalize_rule normalize;     /* NORMALIZE_KEY: norm_topk_prob */
     bool normalize_default;
     bool gguf_normalizes;  /* in GGUF, where no key says it */
@@ -150,6 +151,8 @@ typedef struct moe_rule {
     int group_best;        /* a group's score is the sum of so many */
     bool has_factor;       /* routed_scaling_factor */
     bool may_lack;         /* with 0 or 1 experts there are none */
+    /* When the keys are absent; 0: they are required. */
+    int64_t n_experts, n_experts_used;
     bool width_is_plain; /* experts are intermediate_size wide, there is no moe_intermediate_size */
     const char *width_key; /* where another key has it; NULL: moe_intermediate_size */
     int64_t width;         /* when that is absent */
@@ -187,7 +190,8 @@ typedef enum mixer_rule {
 typedef enum gemma_rule {
     GEMMA_NONE,
     GEMMA_3N, /* AltUp streams, Laurel, per-layer inputs */
-    GEMMA_4   /* per-layer inputs if their tensors are there, layer scalars, MLP beside experts */
+    GEMMA_4,  /* per-layer inputs if their tensors are there, layer scalars, MLP beside experts */
+    GEMMA_DIFFUSION /* Gemma 4 with experts as encoder and decoder (diffusion.c) */
 } gemma_rule;
 
 /* Encoders: rows see one another both ways, and there is no head: they make embeddings. Embeddings

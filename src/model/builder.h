@@ -14,6 +14,7 @@ typedef struct model_builder {
     const arch *a;
     graph *g;
     model_graph *out;
+    model_phase phase;
     bool wide_norms; /* all activations are f32 */
     kv_layout layout;
     graph_id angles[2];
@@ -52,8 +53,14 @@ graph_id mica_builder_routed(model_builder *b, const moe_layer *l, graph_id x, g
 /* gemma.c, gemma3n.c: all layers of a Gemma 4 or 3n over the scaled embeddings x. */
 graph_id mica_builder_gemma3n(model_builder *b, graph_id tokens, graph_id x);
 graph_id mica_builder_gemma(model_builder *b, graph_id tokens, graph_id x);
-/* gemma_attention.c */
+/* gemma_attention.c: attention; and the write of its keys and values alone. */
 graph_id mica_builder_gemma_attention(model_builder *b, int32_t layer, graph_id x);
+graph_id mica_builder_gemma_kv(model_builder *b, int32_t layer, graph_id x);
+/* diffusion.c: the embeddings x of a canvas, conditioned on the pass before. */
+graph_id mica_builder_self_condition(model_builder *b, graph_id x);
+static inline bool mica_builder_fills_cache(const model_builder *b) {
+    return b->a->gemma == GEMMA_DIFFUSION && b->phase == MODEL_ROWS;
+}
 /* per_layer_inputs.c: [R, n_layers * P] for all layers, and a layer's part of it times the gate of
  * x, projected and normed: what x gets from it. */
 graph_id mica_builder_per_layer_inputs(model_builder *b, graph_id tokens, graph_id x);

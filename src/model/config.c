@@ -360,6 +360,7 @@ mica_status mica_config_read(const config_source *source, const model_kind *kind
     mica_config_read_ropes(&r, out, facts);
     mica_config_read_windows(&r, out);
     mica_config_read_gemma(&r, out, facts);
+    mica_config_read_diffusion(&r, source->generation_config, out);
     mica_config_read_moe(&r, out);
     mica_config_read_mixers(&r, out);
     mica_config_read_encoder(&r, out);

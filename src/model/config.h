@@ -79,6 +79,8 @@ mica_status mica_config_settle_branches(model_config *c, config_facts *facts,
                                         const weight_store *weights, mica_error *err);
 void mica_config_read_encoder(config_reader *r, model_config *c); /* encoder.c */
 
+/* config_diffusion.c; `generation` is generation_config.json, NULL: none. */
+void mica_config_read_diffusion(config_reader *r, const json_value *generation, model_config *c);
 void mica_config_read_gemma(config_reader *r, model_config *c, config_facts *facts);
 /* A size that may be a list with an entry for each layer: its first. */
 int64_t mica_config_first_width(config_reader *r, const char *key, int64_t fallback);

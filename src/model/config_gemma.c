@@ -1,4 +1,5 @@
-/* config_gemma.c: the keys of Gemma 3n and 4 by which layers differ, and what tensors say of them.
+/* config_gemma.c: the keys of Gemma 3n, 4 and DiffusionGemma by which layers differ, and what
+ * tensors say of them.
  *
  * Full layers may have heads of their own, layers at the end read the keys and values of earlier
  * ones, MLPs differ in width. Everything ends in one layer_shape a layer.
@@ -95,11 +96,20 @@ static void check_ropes(config_reader *r, model_config *c) {
     }
 }
 
+static bool is_diffusion(const config_reader *r) { return r->arch->gemma == GEMMA_DIFFUSION; }
+
+/* Full layers of DiffusionGemma never have a v_proj; one that keeps no text_config has the sizes of
+ * the published model. */
 static void read_heads(config_reader *r, model_config *c) {
     int64_t d = mica_config_integer(r, r->text, "global_head_dim", 512, 1, SIZE_MAX_32);
-    int64_t kv = mica_config_integer(r, r->text, "num_global_key_value_heads", c->n_kv_heads, 1,
-                                     SIZE_MAX_32);
-    bool k_eq_v = mica_config_flag(r, r->text, "attention_k_eq_v", false);
+    bool is_bare = is_diffusion(r) && r->text == r->raw;
+    int64_t kv = mica_config_integer(r, r->text, "num_global_key_value_heads",
+                                     is_bare ? 2 : c->n_kv_heads, 1, SIZE_MAX_32);
+    bool k_eq_v = mica_config_flag(r, r->text, "attention_k_eq_v", is_diffusion(r));
+    if (is_diffusion(r) && !k_eq_v && !r->st)
+        r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
+                          "%s: config.json: \"attention_k_eq_v\": false is not supported for %s",
+                          r->where, r->arch->name);
     const json_value *overrides = mica_json_find_set(r->text, "per_layer_config");
     for (int64_t i = 0; i < c->n_layers; i++) {
         layer_shape *s = &c->gemma.layers[i];
@@ -190,7 +200,8 @@ void mica_config_read_gemma(config_reader *r, model_config *c, config_facts *fac
     facts->n_shared = mica_config_integer(r, r->text, "num_kv_shared_layers", -1, 0, c->n_layers);
     facts->per_layer_size =
         mica_config_integer(r, r->text, "hidden_size_per_layer_input", -1, 0, CONFIG_MAX_WIDTH);
-    if (r->arch->gemma == GEMMA_4) finish_gemma4(r, c);
+    if (is_diffusion(r)) facts->n_shared = 0;
+    if (r->arch->gemma != GEMMA_3N) finish_gemma4(r, c);
     if (r->arch->gemma == GEMMA_3N) read_streams(r, c);
     if (!r->st) check_ropes(r, c);
 }
@@ -223,7 +234,7 @@ mica_status mica_gemma_settle(model_config *c, const config_facts *facts,
                               const weight_store *weights, mica_error *err) {
     gemma_config *g = &c->gemma;
     int64_t table = mica_weights_rows(weights, "model.embed_tokens_per_layer");
-    if (table > 0) {
+    if (table > 0 && facts->arch->gemma != GEMMA_DIFFUSION) {
         g->per_layer_vocab = table;
         g->per_layer_size = facts->per_layer_size > 0 ? facts->per_layer_size : 256;
     }

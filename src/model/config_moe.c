@@ -196,7 +196,7 @@ static void read_scoring(config_reader *r) {
 static void read_used(config_reader *r, const char *key, const model_config *c, moe_config *moe) {
     const moe_rule *rule = r->arch->moe;
     const char *width = rule->width_key ? rule->width_key : "moe_intermediate_size";
-    moe->n_experts_used = layer_count(r, key, 1, moe->n_experts);
+    moe->n_experts_used = key ? layer_count(r, key, 1, moe->n_experts) : rule->n_experts_used;
     if (rule->only_used && moe->n_experts_used != rule->only_used && !r->st)
         r->st = mica_fail(
             r->err, MICA_E_UNSUPPORTED,
@@ -229,12 +229,13 @@ void mica_config_read_moe(config_reader *r, model_config *c) {
         return;
     }
     if (rule->sparse == SPARSE_LISTED && !count) return;
-    if (!count || !used) {
+    bool has_defaults = rule->n_experts && rule->n_experts_used;
+    if ((!count || !used) && !has_defaults) {
         r->st = mica_fail(r->err, MICA_E_FORMAT, "%s: config.json has no \"%s\", which %s needs",
                           r->where, count ? used_keys[0] : count_keys[0], r->arch->name);
         return;
     }
-    moe->n_experts = layer_count(r, count, 2, 1 << 16);
+    moe->n_experts = count ? layer_count(r, count, 2, 1 << 16) : rule->n_experts;
     read_used(r, used, c, moe);
     if (rule->has_latent)
         moe->latent_size =

@@ -339,7 +339,8 @@ static graph_id embed_rows(model_builder *b, graph_id tokens, graph_id table) {
 
 /* The rows that are wanted, normed. */
 static graph_id last_hidden(model_builder *b, graph_id h) {
-    h = named(b, mica_graph_gather_rows(b->g, h, b->logits_rows), "logits_rows");
+    if (b->logits_rows != GRAPH_NONE)
+        h = named(b, mica_graph_gather_rows(b->g, h, b->logits_rows), "logits_rows");
     return b->c->is_encoder ? h : mica_builder_norm(b, h, b->m->weights.final_norm, "norm");
 }
 
@@ -354,6 +355,8 @@ static graph_id head(model_builder *b, graph_id h, graph_id embed) {
     else
         h = mica_builder_project(b, h, w->head, "lm_head");
     h = mica_builder_times(b, h, c->logit_multiplier, "logits_scale");
+    if (b->a->gemma == GEMMA_DIFFUSION && !b->g->force_dtype)
+        h = mica_graph_cast(b->g, h, MICA_F32);
     if (c->final_softcap != 0.0f)
         h = named(b, mica_graph_softcap(b->g, h, c->final_softcap), "final_softcap");
     return h;
@@ -362,19 +365,27 @@ static graph_id head(model_builder *b, graph_id h, graph_id embed) {
 static void add_body(model_builder *b, graph_id tokens, bool hidden) {
     graph_id embed = mica_graph_weight(b->g, b->m->weights.embed);
     graph_id h = embed_rows(b, tokens, embed);
+    if (b->phase == MODEL_CANVAS) h = mica_builder_self_condition(b, h);
     if (b->a->gemma) h = mica_builder_gemma(b, tokens, h);
     for (int32_t i = 0; i < b->c->n_layers && !b->a->gemma; i++) {
         mica_graph_scope(b->g, "layers.%d", i);
         h = block(b, i, h);
     }
     mica_graph_scope(b->g, "%s", "");
+    if (mica_builder_fills_cache(b)) return;
     h = last_hidden(b, h);
     mica_graph_output(b->g, hidden ? h : head(b, h, embed));
 }
 
 void mica_dense_build(const model *m, const model_build_options *options, model_graph *out) {
     graph *g = &out->g;
-    model_builder b = {.m = m, .c = &m->config, .a = m->facts.arch, .g = g, .out = out};
+    model_builder b = {.m = m,
+                       .c = &m->config,
+                       .a = m->facts.arch,
+                       .g = g,
+                       .out = out,
+                       .phase = options->phase,
+                       .logits_rows = GRAPH_NONE};
     b.wide_norms = options->force_dtype && options->dtype == MICA_F32;
     const mla_config *mla = &b.c->mla;
     int64_t k_dim = mla->kv_rank ? mla->nope_dim + mla->rope_dim : b.c->head_dim;
@@ -389,7 +400,8 @@ void mica_dense_build(const model *m, const model_build_options *options, model_
     b.row_seq = row_input(&b, "row_seq", GRAPH_ROWS, &out->row_seq);
     b.span_lo = row_input(&b, "span_lo", GRAPH_ROWS, &out->span_lo);
     b.span_hi = row_input(&b, "span_hi", GRAPH_ROWS, &out->span_hi);
-    b.logits_rows = row_input(&b, "logits_rows", GRAPH_LOGITS, &out->logits_rows);
+    if (b.a->gemma != GEMMA_DIFFUSION)
+        b.logits_rows = row_input(&b, "logits_rows", GRAPH_LOGITS, &out->logits_rows);
     mica_status st = add_groups(&b, options->n_blocks);
     if (st) {
         g->status = st;

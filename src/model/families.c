@@ -57,7 +57,55 @@ static const moe_rule gemma4_moe = {
     .scores = ROUTER_SOFTMAX_CHOSEN,
 };
 
+/* What the published model has; converted files keep few of its keys. */
+static const arch_defaults diffusion = {.hidden_size = 2816,
+                                        .n_layers = 30,
+                                        .intermediate_size = 2112,
+                                        .n_heads = 16,
+                                        .n_kv_heads = 8,
+                                        .head_dim = 256,
+                                        .vocab_size = 262144,
+                                        .rms_norm_eps = 1e-6};
+static const arch_keys diffusion_keys = {.act = "hidden_activation"};
+
+static const moe_rule diffusion_moe = {
+    .sparse = SPARSE_ALL,
+    .scores = ROUTER_SOFTMAX_CHOSEN,
+    .wide_weights = true,
+    .n_experts = 128,
+    .n_experts_used = 8,
+    .width = 704,
+};
+
 static const arch rows[] = {
+    {
+        .name = "diffusion_gemma",
+        .tier = TIER_DEDICATED,
+        .block = BLOCK_SANDWICH,
+        .norm = NORM_RMS,
+        .qk_norm = QK_NORM_HEAD,
+        .act = ACT_GELU_TANH,
+        .qkv_bias = BIAS_RULE_ATTENTION_KEY,
+        .o_bias = BIAS_RULE_ATTENTION_KEY,
+        .tie = TIE_RULE_ALWAYS,
+        .embed = EMBED_SQRT_HIDDEN,
+        .rope_types = "default proportional",
+        .reads = {"attention_k_eq_v", "enable_moe_block", "use_bidirectional_attention"},
+        .keys = &diffusion_keys,
+        .reads_softcaps = true,
+        .final_softcap = 30.0f,
+        .rope_theta = 1e6,
+        .local_rope_theta = 1e4,
+        .windows = WINDOW_RULE_PATTERN,
+        .window_pattern = 6,
+        .sliding_window = 1024,
+        .max_positions = 262144,
+        .gemma = GEMMA_DIFFUSION,
+        .moe = &diffusion_moe,
+        .names = &gemma4_naming,
+        .defaults = &diffusion,
+        .wrapper_defaults = &diffusion,
+    },
     {
         .name = "gemma2",
         .gguf = "gemma2",

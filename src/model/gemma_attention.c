@@ -1,5 +1,6 @@
-/* gemma_attention.c: attention of Gemma 3n and 4: heads that differ by layer, values without a
- * projection of their own, and layers that read the keys and values of an earlier layer.
+/* gemma_attention.c: attention of Gemma 3n, 4 and DiffusionGemma: heads that differ by layer,
+ * values without a projection of their own, and layers that read the keys and values of an earlier
+ * layer.
  *
  * A layer that shares appends no cache: it reads what the donor's write has made, after it. Queries
  * and keys are normed, then rotated; values are normed without a weight and never rotated; the
@@ -21,7 +22,7 @@ static graph_id rotate(model_builder *b, graph_id x, int32_t layer, const char *
     return named(b, x, name);
 }
 
-static graph_id write_kv(model_builder *b, int32_t layer, graph_id x) {
+graph_id mica_builder_gemma_kv(model_builder *b, int32_t layer, graph_id x) {
     const dense_layer *l = &b->m->weights.layers[layer];
     const layer_shape *s = &b->c->gemma.layers[layer];
     int32_t group = group_of(b, layer);
@@ -52,7 +53,7 @@ graph_id mica_builder_gemma_attention(model_builder *b, int32_t layer, graph_id 
     int32_t from = c->gemma.layers[layer].kv_layer, group = group_of(b, layer);
     graph_id q = mica_graph_heads(b->g, mica_builder_project(b, x, l->q, "q_proj"), c->n_heads);
     q = rotate(b, mica_builder_norm(b, q, l->q_norm, "q_norm"), layer, "q_rope");
-    if (from == layer) b->kv_written[layer] = write_kv(b, layer, x);
+    if (from == layer) b->kv_written[layer] = mica_builder_gemma_kv(b, layer, x);
     attention_inputs in = {.block_table = b->block_table[group],
                            .positions = b->positions,
                            .row_seq = b->row_seq,

@@ -1,4 +1,4 @@
-/* gemma_take.c: the tensors of Gemma 3n and 4 beside those of a dense layer.
+/* gemma_take.c: the tensors of Gemma 3n, 4 and DiffusionGemma beside those of a dense layer.
  *
  * Layers that read other layers' keys and values need no projections of their own; files may hold
  * them all the same, unused. Which parts a Gemma 4 has is told by its tensors.
@@ -117,6 +117,18 @@ static void take_streams(model_taker *t, gemma_layer *own) {
     if (c->gemma.scales_corrected) own->corrected_scale = scale;
 }
 
+/* One for each use of the layer. */
+static void take_scalars(model_taker *t, int64_t index, gemma_layer *own) {
+    const weight_vector *decoder = vector(t, "layer_scalar", 1), *encoder = NULL;
+    char name[96];
+    snprintf(name, sizeof(name), "model.encoder.language_model.layers.%lld.layer_scalar",
+             (long long)index);
+    if (!t->st) t->st = mica_weights_vector(t->m->store, name, 1, &encoder, t->err);
+    if (t->st) return;
+    own->scalar = mica_load_f(decoder->data, decoder->dtype, 0);
+    own->encoder_scalar = mica_load_f(encoder->data, encoder->dtype, 0);
+}
+
 void mica_taker_gemma_layer(model_taker *t, int64_t index, dense_layer *l) {
     const model_config *c = &t->m->config;
     int64_t hidden = c->hidden_size;
@@ -135,7 +147,9 @@ void mica_taker_gemma_layer(model_taker *t, int64_t index, dense_layer *l) {
     if (c->moe.n_experts) take_experts(t, l, own);
     if (c->gemma.per_layer_size) take_input(t, own);
     if (c->gemma.n_streams) take_streams(t, own);
-    if (has(t, "layer_scalar")) {
+    if (t->m->facts.arch->gemma == GEMMA_DIFFUSION) {
+        take_scalars(t, index, own);
+    } else if (has(t, "layer_scalar")) {
         const weight_vector *v = vector(t, "layer_scalar", 1);
         if (v) own->scalar = mica_load_f(v->data, v->dtype, 0);
     }
@@ -193,6 +207,18 @@ static linear *take_list(model_taker *t, const char *name, int64_t n) {
     return list;
 }
 
+/* What else the encoder has in a file are copies of the weights that it shares. */
+static void take_signal(model_taker *t, gemma_weights *w) {
+    int64_t hidden = t->m->config.hidden_size, wide = t->m->config.intermediate_size;
+    snprintf(t->scope, sizeof(t->scope), "model.self_conditioning.");
+    w->signal_norm = mica_taker_norm(t, "pre_norm", hidden);
+    w->signal_gate = mica_taker_linear(t, "gate_proj", wide, hidden, BIAS_RULE_NEVER);
+    w->signal_up = mica_taker_linear(t, "up_proj", wide, hidden, BIAS_RULE_NEVER);
+    w->signal_down = mica_taker_linear(t, "down_proj", hidden, wide, BIAS_RULE_NEVER);
+    t->scope[0] = '\0';
+    mica_weights_drop(t->m->store, "model.encoder.language_model.");
+}
+
 const gemma_weights *mica_taker_gemma(model_taker *t) {
     const model_config *c = &t->m->config;
     int64_t n = c->n_layers * c->gemma.per_layer_size;
@@ -205,6 +231,7 @@ const gemma_weights *mica_taker_gemma(model_taker *t) {
         w->widen = take_list(t, "altup_projections", c->gemma.n_streams - 1);
         w->narrow = take_list(t, "altup_unembed_projections", c->gemma.n_streams - 1);
     }
+    if (t->m->facts.arch->gemma == GEMMA_DIFFUSION) take_signal(t, w);
     if (!n) return w;
     w->per_layer = mica_taker_linear(t, "model.embed_tokens_per_layer", c->gemma.per_layer_vocab, n,
                                      BIAS_RULE_NEVER)

@@ -28,6 +28,7 @@ static const struct {
     {"gemma4", "gemma4_text"},
     {"gemma3n", "gemma3n_text"},
     {"llama4", "llama4_text"},
+    {"diffusion_gemma_text", "diffusion_gemma"},
     {"qwen3_5", "qwen3_5_text"},
     {"qwen3_5_moe", "qwen3_5_moe_text"},
     {"xlm-roberta", "roberta"},

@@ -56,7 +56,8 @@ typedef struct gemma_layer {
     norm_weight post_mlp_norm, pre_experts_norm, post_experts_norm; /* MLP beside experts */
     linear input_gate, input_projection;
     norm_weight input_norm;
-    float scalar; /* of the layer's output; 0: none */
+    float scalar;         /* of the layer's output; 0: none */
+    float encoder_scalar; /* likewise, where the layer encodes (diffusion.c) */
     linear laurel_left, laurel_right, router, predict, correct;
     norm_weight laurel_norm, router_norm;
     const weight_vector *corrected_scale; /* NULL: none */
@@ -69,7 +70,9 @@ typedef struct gemma_weights {
     const weight_matrix *past_end, *first_row;
     linear model_projection;
     norm_weight projection_norm;
-    linear *widen, *narrow; /* [n_streams - 1] */
+    linear *widen, *narrow;  /* [n_streams - 1] */
+    norm_weight signal_norm; /* of self-conditioning; empty: none */
+    linear signal_gate, signal_up, signal_down;
 } gemma_weights;
 
 /* A short convolution (in, conv, out) or a state-space layer. */
@@ -133,5 +136,7 @@ struct model {
 mica_status mica_dense_take(model *m, mica_error *err);
 /* Appends the model to an empty graph and fills the slots of *out. */
 void mica_dense_build(const model *m, const model_build_options *options, model_graph *out);
+/* The graph of MODEL_SIGNAL (diffusion.c). */
+void mica_diffusion_build_signal(const model *m, model_graph *out);
 
 #endif

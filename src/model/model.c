@@ -150,6 +150,7 @@ static void no_slots(model_graph *mg) {
         mg->block_table[i] = mg->slots[i] = -1;
     mg->rope_periods[0] = mg->rope_periods[1] = -1;
     mg->states_in = mg->states_out = mg->seq_rows = -1;
+    mg->signal = mg->previous = -1;
 }
 
 mica_status mica_model_build(model *m, const model_build_options *options, model_graph *out,
@@ -158,7 +159,10 @@ mica_status mica_model_build(model *m, const model_build_options *options, model
     no_slots(out);
     mica_graph_init(&out->g);
     if (options->force_dtype) mica_graph_force_dtype(&out->g, options->dtype);
-    mica_dense_build(m, options, out);
+    if (options->phase == MODEL_SIGNAL)
+        mica_diffusion_build_signal(m, out);
+    else
+        mica_dense_build(m, options, out);
     mica_status st = mica_graph_check(&out->g, err);
     if (st) mica_model_graph_deinit(out);
     return st;

@@ -98,6 +98,17 @@ typedef struct mla_config {
     int64_t rope_dim, nope_dim, v_dim;
 } mla_config;
 
+/* Block diffusion (docs/models.md 16): how a block is denoised unless a request says otherwise. */
+typedef struct diffusion_config {
+    int32_t canvas_length;          /* tokens of a block; 0: the model is autoregressive */
+    int64_t max_tokens, max_length; /* 0: not stated */
+    int32_t max_steps;
+    float entropy_bound;
+    double t_min, t_max;
+    int32_t stability_threshold;
+    float confidence_threshold;
+} diffusion_config;
+
 /* What a layer of Gemma 3n, 4 and DiffusionGemma has of its own (docs/models.md 7, 8). */
 typedef struct layer_shape {
     int32_t head_dim, n_kv_heads, intermediate_size;
@@ -151,6 +162,7 @@ typedef struct model_config {
     bool gates_attention; /* q_proj holds a gate beside each query head */
     mla_config mla;
     gemma_config gemma;
+    diffusion_config diffusion;
     int32_t eos_ids[32];
     int n_eos;
     int32_t bos_id;   /* -1: unknown */
@@ -184,7 +196,15 @@ const weight_store *mica_model_weights(const model *m);
 const gguf_file *mica_model_gguf(const model *m);   /* NULL: a folder */
 const hf_folder *mica_model_folder(const model *m); /* NULL: a GGUF file */
 
+/* What a graph computes. Of a diffusion model ROWS is the encoder, which only fills the cache. */
+typedef enum model_phase {
+    MODEL_ROWS,   /* rows of sequences, and the logits of some */
+    MODEL_CANVAS, /* the decoder of a diffusion model over a canvas: logits of all its rows */
+    MODEL_SIGNAL  /* of the logits of one such pass what conditions the next: [R, hidden_size] */
+} model_phase;
+
 typedef struct model_build_options {
+    model_phase phase;
     bool force_dtype; /* all activations in `dtype`; else promotion from the tensors */
     mica_dtype dtype;
     mica_dtype cache_dtype; /* of K/V blocks */
@@ -194,7 +214,9 @@ typedef struct model_build_options {
 
 /* Slots of the graph's inputs (docs/design.md 2); -1 where the model has none. */
 typedef struct model_graph {
-    graph g; /* output 0: logits f32-or-T [LOGITS, vocab], or hidden states [LOGITS, hidden] */
+    /* output 0: logits f32-or-T [LOGITS, vocab], of a canvas [R, vocab]; or hidden states [LOGITS,
+     * hidden_size]; or a signal [R, hidden_size]; or there is none */
+    graph g;
     int32_t tokens, positions, row_seq, span_lo, span_hi, logits_rows;
     int n_groups;
     int32_t windows[MODEL_MAX_GROUPS];
@@ -211,6 +233,8 @@ typedef struct model_graph {
      * the step, i32 [S+1] the rows of each sequence. */
     int32_t states_in, states_out, seq_rows;
     size_t state_bytes; /* of one sequence's state; 0: none */
+    /* Of diffusion models: what conditions a canvas, T [R, hidden_size]; logits, f32 [R, vocab]. */
+    int32_t signal, previous;
 } model_graph;
 
 mica_status mica_model_build(model *m, const model_build_options *options, model_graph *out,

@@ -60,7 +60,9 @@ static graph_id weigh(model_builder *b, const router_scores *s, graph_id idx) {
                          .sum_least = c->sum_least,
                          .sum_extra = c->sum_extra,
                          .factor = c->factor};
-    return named(b, mica_graph_top_k_weights(b->g, s->weights, idx, &w), "expert_weights");
+    graph_id from = s->weights;
+    if (b->a->moe->wide_weights && !b->g->force_dtype) from = mica_graph_cast(b->g, from, MICA_F32);
+    return named(b, mica_graph_top_k_weights(b->g, from, idx, &w), "expert_weights");
 }
 
 static graph_id expert_matmul(model_builder *b, graph_id x, const weight_matrix *m, graph_id groups,

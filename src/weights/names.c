@@ -144,6 +144,7 @@ static const struct {
 
 const char *const mica_folder_prefixes[] = {"language_model.model.",
                                             "model.language_model.",
+                                            "model.decoder.",
                                             "model.",
                                             "transformer.",
                                             "gpt_neox.",
@@ -327,8 +328,9 @@ void mica_name_unpack(char *name) {
 
 bool mica_name_is_dropped(const char *name) {
     static const char *const towers[] = {
-        "vision_tower",    "multi_modal_projector", "audio_tower", "embed_audio", "embed_vision",
-        "vision_embedder", "vision_model",          "visual.",     "mtp."};
+        "vision_tower", "multi_modal_projector", "audio_tower",         "embed_audio",
+        "embed_vision", "vision_embedder",       "vision_model",        "visual.",
+        "mtp.",         "encoder.vision_tower",  "encoder.embed_vision"};
     if (ends_with(name, "rotary_emb.inv_freq") || ends_with(name, "rope.inv_freq")) return true;
     if (strstr(name, "rotary_emb.") && ends_with(name, "_cached")) return true;
     if (starts_with(name, "model.")) name += strlen("model.");

@@ -621,6 +621,40 @@ static void test_table(void **state) {
         assert_true(strcmp(mica_model_arch(i - 1), mica_model_arch(i)) < 0);
 }
 
+/* Converted files keep little more than the length of the canvas. */
+static void test_diffusion_defaults(void **state) {
+    (void)state;
+    reading r;
+    model_config *c = read_ok(&r, "{\"model_type\":\"diffusion_gemma\"}");
+    const layer_shape *l = c->gemma.layers;
+    assert_int_equal(c->hidden_size, 2816);
+    assert_int_equal(c->n_layers, 30);
+    assert_int_equal(c->intermediate_size, 2112);
+    assert_int_equal(c->moe.n_experts, 128);
+    assert_int_equal(c->moe.n_experts_used, 8);
+    assert_int_equal(c->moe.intermediate_size, 704);
+    assert_true(c->window[0] == 1024 && c->window[5] == 0 && c->window[29] == 0);
+    assert_true(l[0].head_dim == 256 && l[0].n_kv_heads == 8 && !l[0].shares_v);
+    assert_true(l[5].head_dim == 512 && l[5].n_kv_heads == 2 && l[5].shares_v);
+    assert_string_equal(c->rope[0].type, "proportional");
+    assert_true(c->rope[0].theta == 1e6 && c->rope[0].partial_rotary_factor == 0.25);
+    assert_true(c->rope[1].theta == 1e4 && c->rope_of_layer[0] == 1 && c->rope_of_layer[5] == 0);
+    assert_true(c->final_softcap == 30.0f && c->max_positions == 262144 && c->vocab_size == 262144);
+    assert_true(c->bos_id == 2 && c->n_eos == 1 && c->eos_ids[0] == 1);
+    const diffusion_config *d = &c->diffusion;
+    assert_true(d->canvas_length == 256 && d->max_steps == 48 && d->max_tokens == 0);
+    assert_true(d->t_min == 0.4 && d->t_max == 0.8 && d->entropy_bound == 0.1f);
+    assert_true(d->stability_threshold == 1 && d->confidence_threshold == 0.005f);
+    done(&r);
+    /* a text_config without the key has as many heads in full layers as elsewhere */
+    c = read_ok(&r, "{\"model_type\":\"diffusion_gemma\",\"canvas_length\":32,"
+                    "\"text_config\":{\"num_hidden_layers\":4}}");
+    l = c->gemma.layers;
+    assert_true(c->window[2] == 1024 && c->window[3] == 0 && l[3].head_dim == 512);
+    assert_true(l[3].n_kv_heads == 8 && l[3].shares_v && c->diffusion.canvas_length == 32);
+    done(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dense_rejections),
@@ -639,6 +673,7 @@ int main(void) {
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_dispatch),
         cmocka_unit_test(test_tiers),
+        cmocka_unit_test(test_diffusion_defaults),
         cmocka_unit_test(test_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,9 @@
-/* matmul_avx512.c: matmul and the gated pair over 16 lanes; see vector/matmul.h.
+/* matmul_avx512.c: matmul, plain and turned, and the gated pair over 16 lanes; see vector/matmul.h.
  * Profile: exact, the bits of ref/matmul.c and ref/glu.c.
  */
 #include "backend/cpu/x86/v16_avx512.h"
 
-#include "backend/cpu/vector/matmul.h"
+#include "backend/cpu/vector/matmul_t.h"
 
 MICA_DECLARE_KERNELS(matmul_avx512);
 const cpu_kernel mica_kernels_matmul_avx512[] = {
@@ -15,5 +15,7 @@ const cpu_kernel mica_kernels_matmul_avx512[] = {
      run_experts, scratch_experts},
     {"expert_glu_matmul_avx512", OP_EXPERT_GLU_MATMUL, ISA_AVX512, declines_experts,
      n_units_experts, run_experts, scratch_experts},
+    {"matmul_t_avx512", OP_MATMUL_T, ISA_AVX512, declines_turned, n_units_turned, run_turned,
+     scratch_turned},
 };
-const int mica_n_kernels_matmul_avx512 = 4;
+const int mica_n_kernels_matmul_avx512 = 5;
