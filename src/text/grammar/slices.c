@@ -56,6 +56,8 @@ typedef struct cover_search {
     grammar_machine *m;
     uint32_t n;       /* pairs in `cover` */
     uint32_t n_later; /* pairs of the next length, stored from the other end */
+    uint32_t ends[SLICE_MAX_CHARS + 1]; /* of the pairs of each length */
+    bool is_open;                       /* plain text may pop the hole */
 } cover_search;
 
 /* Room for a state; what is new starts unseen. */
@@ -95,7 +97,8 @@ static bool follow_pair(cover_search *c, uint32_t pair, edge_count *count) {
         plain_edge edge = m->edges[place][i];
         uint32_t to = lazy_row(&m->lazy, state)[edge.class];
         if (!lazy_is_computed(to)) to = mica_lazy_compute(&m->lazy, state, edge.class);
-        bool is_dead = !lazy_at(&m->lazy, to)->n;
+        bool is_dead = to == STATE_DEAD;
+        c->is_open |= (*lazy_flags(&m->lazy, to) & STATE_OPEN) != 0;
         *(is_dead ? &count->has_dead : &count->has_alive) = true;
         if (count->has_dead && count->has_alive) return false;
         if (is_dead) continue;
@@ -110,7 +113,36 @@ static bool follow_pair(cover_search *c, uint32_t pair, edge_count *count) {
     return true;
 }
 
-/* How many characters of plain text fit, whatever they are. *is_exact: none fits behind those. */
+enum { MAX_EXACT_PAIRS = 512 };
+
+/* Whether so many characters lead to the pair, and no fewer. */
+static bool is_of_length(const cover_search *c, uint32_t pair, uint32_t n_chars) {
+    uint32_t i = n_chars ? c->ends[n_chars - 1] : 0;
+    while (i < c->ends[n_chars] && c->m->cover[i] != pair)
+        i++;
+    return i < c->ends[n_chars];
+}
+
+/* Whether each pair leads to pairs of the next length only (inside a character, of its own): where
+ * one is met again that fewer characters lead to, longer text may fit. */
+static bool is_layered(const cover_search *c, uint32_t n_chars) {
+    grammar_machine *m = c->m;
+    if (c->n > MAX_EXACT_PAIRS) return false;
+    for (uint32_t length = 0, i = 0; length < n_chars; length++) {
+        for (; i < c->ends[length]; i++) {
+            uint32_t state = m->cover[i] >> 3, place = m->cover[i] & 7;
+            for (uint32_t k = 0; k < m->n_edges[place]; k++) {
+                plain_edge edge = m->edges[place][k];
+                uint32_t to = lazy_row(&m->lazy, state)[edge.class];
+                if (!is_of_length(c, to << 3 | edge.to, length + !edge.to)) return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* How many characters of plain text fit, whatever they are. *is_exact: none fits behind those, not
+ * even behind the hole. */
 static uint32_t search_cover(cover_search *c, bool *is_exact) {
     grammar_machine *m = c->m;
     uint32_t i = 0;
@@ -120,8 +152,9 @@ static uint32_t search_cover(cover_search *c, bool *is_exact) {
         for (; i < c->n; i++) {
             if (!follow_pair(c, m->cover[i], &count)) return n_chars;
         }
-        *is_exact = count.has_dead;
-        if (*is_exact) return n_chars;
+        c->ends[n_chars] = c->n;
+        *is_exact = count.has_dead && !c->is_open && is_layered(c, n_chars);
+        if (count.has_dead) return n_chars;
         if (!c->n_later) return SLICE_NO_LIMIT;
         for (; c->n_later > 0; c->n_later--) {
             m->cover[c->n++] = m->cover[MACHINE_MAX_COVER - c->n_later];
@@ -182,11 +215,6 @@ typedef struct loop_slice {
     bool is_out[N_CHARS]; /* does not lead back to the target */
 } loop_slice;
 
-static uint32_t step_plain(grammar_machine *m, uint32_t state, unsigned c) {
-    uint32_t to = lazy_step(&m->lazy, state, (uint8_t)c);
-    return lazy_at(&m->lazy, to)->n ? to : STATE_DEAD;
-}
-
 /* Where all characters beyond ASCII lead that begin at a place; *to UNKNOWN at first. False: not to
  * one state. */
 static bool follow_other(grammar_machine *m, uint32_t state, uint32_t place, uint32_t *to) {
@@ -195,7 +223,6 @@ static bool follow_other(grammar_machine *m, uint32_t state, uint32_t place, uin
         if (!place && !edge.to) continue; /* ASCII */
         uint32_t next = lazy_row(&m->lazy, state)[edge.class];
         if (!lazy_is_computed(next)) next = mica_lazy_compute(&m->lazy, state, edge.class);
-        if (!lazy_at(&m->lazy, next)->n) next = STATE_DEAD;
         if (next != STATE_DEAD && edge.to) {
             if (!follow_other(m, next, edge.to, to)) return false;
             continue;
@@ -215,7 +242,7 @@ static bool is_plain_ascii(unsigned c) { return c >= 0x20 && c < 0x80 && c != '"
 
 static void step_all(grammar_machine *m, uint32_t state, uint32_t *to) {
     for (unsigned c = 0; c < N_ASCII; c++) {
-        to[c] = is_plain_ascii(c) ? step_plain(m, state, c) : STATE_DEAD;
+        to[c] = is_plain_ascii(c) ? lazy_step(&m->lazy, state, (uint8_t)c) : STATE_DEAD;
     }
 }
 
@@ -232,11 +259,17 @@ static uint32_t find_target(const uint32_t *to) {
     return n_alive < MIN_LOOP_CHARS ? STATE_DEAD : target;
 }
 
+/* Whether text that ends here may go on behind the hole: then no token is judged by what follows
+ * above it. */
+static bool is_open(const grammar_machine *m, uint32_t state) {
+    return *lazy_flags(&m->lazy, state) & STATE_OPEN;
+}
+
 static bool find_loop(loop_slice *s, grammar_machine *m, uint32_t state) {
     *s = (loop_slice){.m = m, .state = state};
     step_all(m, state, s->from_state);
     s->target = find_target(s->from_state);
-    if (s->target == STATE_DEAD) return false;
+    if (s->target == STATE_DEAD || is_open(m, s->target)) return false;
     step_all(m, s->target, s->from_target);
     int n_loops = 0;
     for (unsigned c = 0; c < N_ASCII; c++) {
@@ -317,7 +350,7 @@ static bool try_token(const loop_slice *s, int32_t id, uint64_t *mask) {
     size_t n;
     const char *bytes = vocab_bytes(s->m->vocab, id, &n);
     for (size_t i = 0; i < n; i++) {
-        if (i && *lazy_flags(l, to) & STATE_OPEN) return false;
+        if (i && is_open(s->m, to)) return false;
         to = lazy_step(l, to, (uint8_t)bytes[i]);
         if (to == STATE_DEAD) return true;
     }
@@ -383,7 +416,7 @@ static bool take_loop(grammar_machine *m, uint32_t state, token_mask *t) {
 /* Whether every plain character leads back to the state. */
 static bool is_loop(grammar_machine *m, uint32_t state) {
     for (unsigned c = 0; c < N_ASCII; c++) {
-        if (is_plain_ascii(c) && step_plain(m, state, c) != state) return false;
+        if (is_plain_ascii(c) && lazy_step(&m->lazy, state, (uint8_t)c) != state) return false;
     }
     return step_other(m, state) == state;
 }
@@ -392,7 +425,7 @@ static bool is_loop(grammar_machine *m, uint32_t state) {
  * there, which ones (*start). */
 static bool find_start(grammar_machine *m, uint32_t state, text_start *start) {
     loop_slice s;
-    if (is_loop(m, state)) return true;
+    if (is_loop(m, state)) return !is_open(m, state);
     if (!find_loop(&s, m, state) || s.target == state || !is_loop(m, s.target)) return false;
     bool all_lead_there = s.other_from_state == s.target;
     for (unsigned c = 0; c < N_ASCII; c++) {

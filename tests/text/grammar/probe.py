@@ -7,7 +7,7 @@ import subprocess
 class Probe:
     def __init__(self, program, *args):
         self.process = subprocess.Popen(
-            [program, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [program, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
     def ask(self, **request):
@@ -15,7 +15,7 @@ class Probe:
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
-            raise SystemExit(f"the probe died on {json.dumps(request)[:2000]}")
+            raise SystemExit(f"{self.process.stderr.read()}the probe died on {json.dumps(request)[:2000]}")
         return json.loads(line)
 
     def __enter__(self):
