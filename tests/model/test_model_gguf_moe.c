@@ -67,10 +67,27 @@ static void test_shared_architectures(void **state) {
         }
 }
 
+/* gpt-oss was trained with a ramp that is not cut to whole channels, which no key says. */
+static void test_truncation(void **state) {
+    (void)state;
+    for (int is_oss = 0; is_oss < 2; is_oss++) {
+        reading r;
+        meta m = start(is_oss ? "gpt-oss" : "qwen3moe", 2);
+        add_u32(&m, "expert_count", 4);
+        add_u32(&m, "expert_used_count", 2);
+        add_text(&m, "rope.scaling.type", "yarn");
+        add_f32(&m, "rope.scaling.factor", 32.0f);
+        add_u32(&m, "rope.scaling.original_context_length", 4096);
+        assert_int_equal(read_ok(&r, &m)->rope[0].truncate, !is_oss);
+        done(&r);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_llama4),
         cmocka_unit_test(test_shared_architectures),
+        cmocka_unit_test(test_truncation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
