@@ -107,8 +107,6 @@ def quantized_models():
         "llama-q4-g64-f32": model("llama", "f32", affine(4, 64), **llama1),
         "llama-q4-k256": model("llama", quant=affine(4, 64), num_hidden_layers=1, hidden_size=256,
                                intermediate_size=192, tie_word_embeddings=True),
-        "llama-q4-2layer": model("llama", quant=affine(4, 32), num_hidden_layers=2,
-                                 tie_word_embeddings=True, **WIDE),
         "llama-swa-q4": model("swa", quant=affine(4, 32), num_hidden_layers=2,
                               layer_types=[FULL, SLIDE], **WIDE),
         "llama-mxfp4": model("llama", quant=mode("mxfp4"), tie_word_embeddings=True, **llama1),
