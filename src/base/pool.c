@@ -106,7 +106,17 @@ static void count_since(_Atomic uint64_t *ns, double begin_s) {
     if (begin_s != 0.0) count(ns, (uint64_t)((mica_now_s() - begin_s) * 1e9));
 }
 
+static void do_nothing(void *arg, int thread, int n_threads) {
+    (void)arg;
+    (void)thread;
+    (void)n_threads;
+}
+
+/* Threads may still be on their way out of the last run's barrier and count it: who has come to
+ * another run's has done so, and that one is not timed. */
 void mica_pool_count_anew(mica_pool *pool, bool is_timing) {
+    atomic_store(&pool->is_timing, false);
+    mica_pool_run(pool, do_nothing, NULL);
     atomic_store(&pool->is_timing, is_timing);
     for (int t = 0; t < pool->n_threads; t++) {
         pool_counter *c = &pool->counters[t];
@@ -132,12 +142,13 @@ mica_pool_counts mica_pool_counted(const mica_pool *pool) {
 void mica_pool_meet(mica_pool *pool, int thread, mica_pool_fn fn, void *arg) {
     /* It cannot move before this thread has arrived. */
     unsigned old = atomic_load_explicit(&pool->barrier_epoch, memory_order_relaxed);
-    int n_before = atomic_fetch_add_explicit(&pool->n_arrived, 1, memory_order_acq_rel);
     pool_counter *counter = &pool->counters[thread];
     double begin_s = timing_now_s(pool);
     count(&counter->n_barriers, 1);
+    int n_before = atomic_fetch_add_explicit(&pool->n_arrived, 1, memory_order_acq_rel);
     if (n_before + 1 < pool->n_threads) {
-        count(&counter->n_sleeps, wait_until_moved(pool, &pool->barrier_epoch, old));
+        bool slept = wait_until_moved(pool, &pool->barrier_epoch, old);
+        if (begin_s != 0.0) count(&counter->n_sleeps, slept);
         count_since(&counter->wait_ns, begin_s);
         return;
     }

@@ -27,8 +27,8 @@ void mica_pool_barrier(mica_pool *pool, int thread);
  * on: after all that the others wrote before, before all that they do after. */
 void mica_pool_meet(mica_pool *pool, int thread, mica_pool_fn fn, void *arg);
 
-/* What barriers have cost since mica_pool_count_anew; read it between runs. Counting is always on;
- * times are taken only when they are asked for. */
+/* What barriers have cost since mica_pool_count_anew; both are called between runs.
+ * Barriers are always counted, sleeps and times only when they are asked for. */
 typedef struct mica_pool_counts {
     uint64_t n_barriers; /* as one thread sees them */
     uint64_t n_sleeps;   /* of all threads: waits that outlasted the spinning */
