@@ -6,6 +6,7 @@
  */
 #include "model/config.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +36,7 @@ double mica_config_number(config_reader *r, const json_value *object, const char
     const json_value *v = mica_json_find_set(object, key);
     if (r->st || !v) return fallback;
     double x = mica_json_is_number(v) ? mica_json_double(v, 0.0) : NAN;
-    if (isfinite(x)) return x;
+    if (fabs(x) <= (double)FLT_MAX) return x; /* it becomes a float */
     fail_key(r, key, "a finite number");
     return fallback;
 }

@@ -140,8 +140,13 @@ static void read_no_rope(config_reader *r, int64_t n_layers, bool *has_rope) {
                           (long long)n_layers);
         return;
     }
-    for (int64_t i = 0; i < n_layers; i++)
+    for (int64_t i = 0; i < n_layers && !r->st; i++) {
         has_rope[i] = list ? mica_json_i64(list->items[i], 1) != 0 : (i + 1) % interval != 0;
+        if (list && list->items[i]->kind != JSON_KIND_INT)
+            r->st = mica_fail(r->err, MICA_E_FORMAT,
+                              "%s: config.json: \"no_rope_layers\"[%lld] must be 0 or 1", r->where,
+                              (long long)i);
+    }
 }
 
 /* The table that a layer's rope uses, or MODEL_NO_ROPE. */

@@ -260,6 +260,9 @@ void mica_config_read_moe(config_reader *r, model_config *c) {
     if (rule->is_clamped) {
         moe->act_alpha = (float)mica_config_number(r, r->text, "swiglu_alpha", 1.702);
         moe->act_limit = (float)mica_config_number(r, r->text, "swiglu_limit", 7.0);
+        if (!r->st && !(moe->act_limit > 0.0f))
+            r->st = mica_fail(r->err, MICA_E_FORMAT,
+                              "%s: config.json: \"swiglu_limit\" must be above 0", r->where);
     }
     moe->n_draft_layers =
         mica_config_integer(r, r->text, "num_nextn_predict_layers", 0, 0, MODEL_MAX_LAYERS);

@@ -81,23 +81,31 @@ static void read_mamba2(config_reader *r, model_config *c) {
     s->conv_bias = mica_config_flag(r, r->text, "use_conv_bias", true);
 }
 
-/* nemotron_h: its heads say how wide it is. A step is at least time_step_min. */
+/* Older files of nemotron_h have other names, which win. */
+static const char *older(const config_reader *r, const char *name, const char *key) {
+    return mica_json_find(r->text, name) ? name : key;
+}
+
+/* nemotron_h: its heads say how wide it is. A step is at least time_step_min; time_step_limit is
+ * written, but Transformers does not use it. */
 static void read_nemotron(config_reader *r, model_config *c) {
     ssm_config *s = &c->ssm;
     s->n_heads = size_key(r, "mamba_num_heads", 128);
     s->head_dim = size_key(r, "mamba_head_dim", 64);
     s->inner = s->n_heads <= CONFIG_MAX_WIDTH / s->head_dim ? s->n_heads * s->head_dim : 0;
-    s->n_groups = size_key(r, "n_groups", 8);
+    const char *least = older(r, "mamba_dt_min", "time_step_min");
+    s->n_groups = size_key(r, older(r, "mamba_n_groups", "n_groups"), 8);
     s->state_size = size_key(r, "ssm_state_size", 128);
-    s->conv_width = mica_config_integer(r, r->text, "conv_kernel", 4, 1, 64);
+    s->conv_width =
+        mica_config_integer(r, r->text, older(r, "mamba_d_conv", "conv_kernel"), 4, 1, 64);
     s->in_bias = s->out_bias = mica_config_flag(r, r->text, "use_bias", false);
-    s->conv_bias = mica_config_flag(r, r->text, "use_conv_bias", true);
-    s->dt_least = (float)mica_config_number(r, r->text, "time_step_min", (double)s->dt_least);
-    if (!r->st && !(s->dt_least >= 0.0f && s->dt_least <= s->dt_most))
-        r->st = mica_fail(r->err, MICA_E_FORMAT,
-                          "%s: config.json: \"time_step_min\" must be from 0 to the end of "
-                          "\"time_step_limit\"",
-                          r->where);
+    s->conv_bias =
+        mica_config_flag(r, r->text, older(r, "mamba_conv_bias", "use_conv_bias"), true);
+    s->dt_least = (float)mica_config_number(r, r->text, least, 1e-3);
+    s->dt_most = FLT_MAX;
+    if (!r->st && !(s->dt_least >= 0.0f))
+        r->st = mica_fail(r->err, MICA_E_FORMAT, "%s: config.json: \"%s\" must not be negative",
+                          r->where, least);
 }
 
 /* Mamba2 with mamba_ before its keys. */
@@ -191,6 +199,11 @@ static void granite_layers(config_reader *r, model_config *c) {
     const char *positions = mica_config_string(r, r->text, "position_embedding_type", "nope");
     if (!read_words(r, c, MIXER_MAMBA2)) every_layer(c, MIXER_MAMBA2);
     if (r->st || !strcmp(positions, "rope")) return;
+    if (strcmp(positions, "nope") != 0)
+        r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
+                          "%s: config.json: \"position_embedding_type\": \"%.40s\" is not "
+                          "supported for %s, which has \"rope\" and \"nope\"",
+                          r->where, positions, r->arch->name);
     memset(c->rope_of_layer, MODEL_NO_ROPE, sizeof(c->rope_of_layer));
 }
 

@@ -175,6 +175,9 @@ static void read_prompts(embedding_reader *r, embedding_config *c) {
     const char *type = mica_json_string(mica_json_find_set(v, "model_type"), NULL);
     if (type && strcmp(type, "SentenceTransformer") != 0)
         fail(r, MICA_E_UNSUPPORTED, file, "unsupported model_type", type);
+    if (mica_json_find_set(v, "truncate_dim"))
+        fail(r, MICA_E_UNSUPPORTED, file,
+             "\"truncate_dim\" is not supported; remove it and ask for as many --dimensions", NULL);
     c->default_prompt = mica_json_string(mica_json_find_set(v, "default_prompt_name"), NULL);
     if (all && (all->kind != JSON_KIND_OBJECT || all->n > INT32_MAX))
         fail(r, MICA_E_FORMAT, file, "\"prompts\" must be an object", NULL);

@@ -66,7 +66,22 @@ static mica_status settle_head_dim(model_config *c, const config_facts *facts,
                      (long long)n_all, (long long)c->head_dim);
 }
 
-static void settle_tied(model_config *c, const config_facts *facts, const weight_store *weights) {
+/* A head of its own counts, whatever the configuration says: Transformers does not tie what differs. */
+static void settle_stored_head(model_config *c, const config_facts *facts,
+                               const weight_store *weights, char *warning, size_t n_warning) {
+    if (mica_weights_same(weights, "lm_head.weight", "model.embed_tokens.weight") &&
+        mica_weights_same(weights, "lm_head.scales", "model.embed_tokens.scales"))
+        return;
+    c->tied = false;
+    if (n_warning && !*warning)
+        snprintf(warning, n_warning,
+                 "%s: the head is tied to the embedding, but the file's lm_head is another; using "
+                 "lm_head",
+                 facts->where);
+}
+
+static void settle_tied(model_config *c, const config_facts *facts, const weight_store *weights,
+                        char *warning, size_t n_warning) {
     bool has_head = mica_weights_has(weights, "lm_head.weight");
     if (facts->is_gguf || facts->arch->tie == TIE_RULE_TENSOR)
         c->tied = !has_head;
@@ -76,6 +91,7 @@ static void settle_tied(model_config *c, const config_facts *facts, const weight
         c->tied = facts->has_tie && facts->tie && !has_head;
     else
         c->tied = facts->tie;
+    if (c->tied && has_head) settle_stored_head(c, facts, weights, warning, n_warning);
 }
 
 static float embed_multiplier(const model_config *c, const config_facts *facts) {
@@ -125,7 +141,7 @@ mica_status mica_config_settle(model_config *c, config_facts *facts, const weigh
         st = settle_head_dim(c, facts, weights, err);
     if (st) return st;
     if ((st = mica_config_check(c, facts->where, err))) return st;
-    settle_tied(c, facts, weights);
+    settle_tied(c, facts, weights, warning, n_warning);
     if ((st = mica_config_settle_branches(c, facts, weights, err))) return st;
     double scalar = facts->query_scalar > 0.0 ? facts->query_scalar : (double)c->head_dim;
     c->attention_scale = (float)(1.0 / sqrt(scalar));

@@ -325,6 +325,13 @@ bool mica_weights_has(const weight_store *store, const char *name) {
     return mica_store_find(store, name, "") != NULL;
 }
 
+bool mica_weights_same(const weight_store *store, const char *a, const char *b) {
+    const weight_entry *x = mica_store_find(store, a, ""), *y = mica_store_find(store, b, "");
+    if (!x || !y) return x == y;
+    return x->tensor->dtype == y->tensor->dtype && x->tensor->n_bytes == y->tensor->n_bytes &&
+           memcmp(x->tensor->data, y->tensor->data, (size_t)x->tensor->n_bytes) == 0;
+}
+
 int64_t mica_weights_rows(const weight_store *store, const char *path) {
     const weight_entry *entry = mica_store_find(store, path, ".weight");
     if (!entry || entry->tensor->n_dims < 1) return -1;

@@ -227,6 +227,9 @@ mica_status mica_weights_prepare(weight_store *store, mica_pool *pool, const cha
 mica_status mica_weights_vector(weight_store *store, const char *name, int64_t n,
                                 const weight_vector **out, mica_error *err);
 bool mica_weights_has(const weight_store *store, const char *name); /* full canonical name */
+/* Whether two tensors of a folder hold the same bytes, or both are missing; reads up to the first
+ * difference. */
+bool mica_weights_same(const weight_store *store, const char *a, const char *b);
 /* Rows of path.weight (entries of a vector) or -1; geometry checks before anything is taken. */
 int64_t mica_weights_rows(const weight_store *store, const char *path);
 /* Marks every tensor that starts with `prefix` as deliberately unused. */

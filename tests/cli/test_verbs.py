@@ -129,8 +129,34 @@ def check_longrope():
             check(token == max(range(width), key=lambda k: row[k]), "longrope: token %d after %d" % (token, n))
 
 
+def check_tied_copy():
+    """A head that is stored beside the embedding is dropped if it is its copy; else it counts, even where the
+    configuration ties (as Transformers has it)."""
+    with tempfile.TemporaryDirectory(prefix="mica-test-") as folder:
+        base = os.path.abspath(os.path.join(TINY, "llama-plain"))
+        data = bytearray(open(os.path.join(base, "model.safetensors"), "rb").read())
+        config = json.load(open(os.path.join(base, "config.json"), encoding="utf-8"))
+
+        def rows(tie):
+            with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
+                json.dump({**config, "tie_word_embeddings": tie}, file)
+            with open(os.path.join(folder, "model.safetensors"), "wb") as file:
+                file.write(data)
+            return logits(folder, [5, 9, 3, 7], "--exact", "--dtype", "f32")
+
+        check(rows(True) == rows(False), "a head of its own")
+        n = 8 + int.from_bytes(data[:8], "little")
+        header = json.loads(data[8:n])
+        (a, b), (c, d) = (header[k]["data_offsets"] for k in ("model.embed_tokens.weight", "lm_head.weight"))
+        other = rows(False)
+        data[n + c:n + d] = data[n + a:n + b]
+        check(rows(True) == rows(False), "a head that is the embedding's copy")
+        check(rows(True) != other, "two heads")
+
+
 for name in ("llama-f32", "llama-q4-g32", "qwen3-q4-g64-f16", "gemma3-q4-g32-bf16", "gemma2-q4"):
     check_logits(name)
 check_json()
 check_longrope()
+check_tied_copy()
 finish()

@@ -501,7 +501,7 @@ static void test_dense_rejections(void **state) {
     expect_bad(OF("nemotron_h") ",\"hybrid_override_pattern\":\"-\",\"mlp_hidden_act\":\"tanh\"}",
                MICA_E_UNSUPPORTED, "\"mlp_hidden_act\": \"tanh\" is not supported");
     expect_bad(OF("nemotron_h") ",\"hybrid_override_pattern\":\"M\",\"time_step_min\":-1}",
-               MICA_E_FORMAT, "\"time_step_min\" must be from 0 to the end");
+               MICA_E_FORMAT, "\"time_step_min\" must not be negative");
     expect_bad(OF("nemotron_h") ",\"hybrid_override_pattern\":\"M\",\"block_configs\":[]}",
                MICA_E_UNSUPPORTED, "\"block_configs\": [...] is not supported for nemotron_h");
     expect_bad(OF("mixtral") ",\"moe_latent_size\":8}", MICA_E_UNSUPPORTED,

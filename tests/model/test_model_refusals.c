@@ -56,6 +56,10 @@ static const refusal documents[] = {
     {OF("bert") ",\"hidden_act\":\"quick_gelu\"}", MICA_E_UNSUPPORTED,
      "\"hidden_act\": \"quick_gelu\" is not supported for bert; known are silu, gelu,"},
     {OF("llama") ",\"hidden_act\":7}", MICA_E_FORMAT, "\"hidden_act\" must be a string"},
+    /* numbers that no float holds */
+    {OF("granite") ",\"embedding_multiplier\":1e39}", MICA_E_FORMAT,
+     "\"embedding_multiplier\" must be a finite number"},
+    {OF("llama4_text") ",\"no_rope_layers\":[\"x\"]}", MICA_E_FORMAT, "\"no_rope_layers\""},
     /* ropes */
     {OF("phi3") ROPE("yarn"), MICA_E_UNSUPPORTED,
      "rope type \"yarn\" is not supported for phi3, which has: default longrope su linear"},
@@ -241,6 +245,9 @@ static const struct {
     {{MEAN, {"sentence_bert_config.json", "{\"max_seq_length\":-1}"}},
      MICA_E_FORMAT,
      "\"max_seq_length\" must be a number above 0"},
+    {{MEAN, {"config_sentence_transformers.json", "{\"truncate_dim\":4}"}},
+     MICA_E_UNSUPPORTED,
+     "\"truncate_dim\" is not supported"},
     {{MEAN, {"config_sentence_transformers.json", "{\"prompts\":[\"a\"]}"}},
      MICA_E_FORMAT,
      "\"prompts\" must be an object"},
