@@ -92,23 +92,10 @@ static size_t pass_size(const stored *t) { return (size_t)(t->n_canvas * t->n_vo
 
 /* ---- running ---- */
 
-typedef struct rows_out {
-    float *rows;
-    int64_t n_vocab, next;
-} rows_out;
-
-static mica_status keep_row(void *user, int64_t i, const float *logits, mica_error *err) {
-    rows_out *out = user;
-    (void)err;
-    assert_int_equal(i, out->next++);
-    memcpy(out->rows + i * out->n_vocab, logits, (size_t)out->n_vocab * sizeof(float));
-    return MICA_OK;
-}
-
 static void denoise(session *s, const stored *t, int text, const float *previous, float *out) {
     mica_error err;
-    rows_out rows = {out, t->n_vocab, 0};
-    if (mica_session_denoise(s, t->canvas[text], t->n_canvas, previous, keep_row, &rows, &err))
+    tiny_rows rows = {out, t->n_vocab, 0};
+    if (mica_session_denoise(s, t->canvas[text], t->n_canvas, previous, tiny_keep_row, &rows, &err))
         fail_msg("%s", err.message);
     assert_int_equal(rows.next, t->n_canvas);
 }
@@ -234,8 +221,8 @@ static void leaves_no_trace(void **state) {
         denoise(s, t, 1, a, other);
         denoise(s, t, 0, NULL, b);
         assert_memory_equal(a, b, n * sizeof(*a));
-        rows_out rows = {other, t->n_vocab, 0};
-        assert_int_equal(mica_session_denoise(s, t->canvas[1], 3, NULL, keep_row, &rows, &err), 0);
+        tiny_rows rows = {other, t->n_vocab, 0};
+        assert_int_equal(mica_session_denoise(s, t->canvas[1], 3, NULL, tiny_keep_row, &rows, &err), 0);
         for (int i = 0; i < 2 && n_first < t->n_prompt[2]; i++)
             assert_int_equal(mica_session_eval(i ? s : plain, t->prompt[2] + n_first,
                                                t->n_prompt[2] - n_first, &rest, &err),
@@ -289,22 +276,22 @@ static void refusals(void **state) {
     options.max_context = 20;
     engine *e = tiny_open(t->path, &options);
     session *s = encode(e, t->prompt[1], 13), *empty;
-    rows_out rows = {NULL, 0, 0};
+    tiny_rows rows = {NULL, 0, 0};
     mica_error err;
-    const eval_options eval = {.role = ROLE_PROMPT, .on_logits = keep_row, .user = &rows};
+    const eval_options eval = {.role = ROLE_PROMPT, .on_logits = tiny_keep_row, .user = &rows};
     const int32_t *ids = t->canvas[0];
     expect_error(mica_session_eval(s, ids, 1, &eval, &err), MICA_E_UNSUPPORTED, &err, "diffusion");
-    expect_error(mica_session_denoise(s, ids, 9, NULL, keep_row, &rows, &err), MICA_E_LIMIT, &err,
+    expect_error(mica_session_denoise(s, ids, 9, NULL, tiny_keep_row, &rows, &err), MICA_E_LIMIT, &err,
                  "at most 8");
-    expect_error(mica_session_denoise(s, ids, 8, NULL, keep_row, &rows, &err), MICA_E_LIMIT, &err,
+    expect_error(mica_session_denoise(s, ids, 8, NULL, tiny_keep_row, &rows, &err), MICA_E_LIMIT, &err,
                  "the context of 20");
-    expect_error(mica_session_denoise(s, ids, 0, NULL, keep_row, &rows, &err), MICA_E_INVALID, &err,
+    expect_error(mica_session_denoise(s, ids, 0, NULL, tiny_keep_row, &rows, &err), MICA_E_INVALID, &err,
                  "empty");
     const int32_t bad = 48;
-    expect_error(mica_session_denoise(s, &bad, 1, NULL, keep_row, &rows, &err), MICA_E_INVALID,
+    expect_error(mica_session_denoise(s, &bad, 1, NULL, tiny_keep_row, &rows, &err), MICA_E_INVALID,
                  &err, "0 to 47");
     assert_int_equal(mica_session_new(&empty, e, &err), MICA_OK);
-    expect_error(mica_session_denoise(empty, ids, 1, NULL, keep_row, &rows, &err), MICA_E_INVALID,
+    expect_error(mica_session_denoise(empty, ids, 1, NULL, tiny_keep_row, &rows, &err), MICA_E_INVALID,
                  &err, "prompt is empty");
     assert_int_equal(mica_session_length(s), 13);
     mica_session_free(empty);

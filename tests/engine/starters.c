@@ -56,28 +56,16 @@ static void load_texts(text *texts) {
     mica_arena_deinit(&arena);
 }
 
-typedef struct rows_out {
-    float *rows;
-    int64_t n_vocab;
-} rows_out;
-
-static mica_status keep_row(void *user, int64_t i, const float *logits, mica_error *err) {
-    rows_out *out = user;
-    (void)err;
-    memcpy(out->rows + i * out->n_vocab, logits, (size_t)out->n_vocab * sizeof(float));
-    return MICA_OK;
-}
-
 /* The prompt but its last token, then the rest row by row's logits. */
 static void run_text(engine *e, const text *t, row_role role, float *out) {
     session *s;
     mica_error err;
-    rows_out rows = {out, mica_engine_vocab_size(e)};
+    tiny_rows rows = {out, mica_engine_vocab_size(e), 0};
     eval_options quiet = {.role = ROLE_PROMPT, .n_prompt = t->n_prompt};
     eval_options loud = {.role = role,
                          .n_prompt = t->n_prompt,
                          .all_logits = true,
-                         .on_logits = keep_row,
+                         .on_logits = tiny_keep_row,
                          .user = &rows};
     int64_t n = t->n_prompt - 1;
     if (mica_session_new(&s, e, &err)) fail_msg("%s", err.message);

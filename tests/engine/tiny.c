@@ -126,13 +126,8 @@ engine *tiny_open(const char *path, const engine_options *options) {
     return e;
 }
 
-typedef struct rows_out {
-    float *rows;
-    int64_t n_vocab, next;
-} rows_out;
-
-static mica_status keep_row(void *user, int64_t i, const float *logits, mica_error *err) {
-    rows_out *out = user;
+mica_status tiny_keep_row(void *user, int64_t i, const float *logits, mica_error *err) {
+    tiny_rows *out = user;
     (void)err;
     assert_int_equal(i, out->next++);
     memcpy(out->rows + i * out->n_vocab, logits, (size_t)out->n_vocab * sizeof(float));
@@ -142,9 +137,9 @@ static mica_status keep_row(void *user, int64_t i, const float *logits, mica_err
 void tiny_logits(engine *e, const int32_t *ids, int64_t n, row_role role, float *out) {
     session *s;
     mica_error err;
-    rows_out rows = {out, mica_engine_vocab_size(e), 0};
+    tiny_rows rows = {out, mica_engine_vocab_size(e), 0};
     eval_options options = {
-        .role = role, .n_prompt = n, .all_logits = true, .on_logits = keep_row, .user = &rows};
+        .role = role, .n_prompt = n, .all_logits = true, .on_logits = tiny_keep_row, .user = &rows};
     if (mica_session_new(&s, e, &err)) fail_msg("%s", err.message);
     if (mica_session_eval(s, ids, n, &options, &err)) fail_msg("%s", err.message);
     assert_int_equal(rows.next, n);

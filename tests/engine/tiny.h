@@ -24,6 +24,12 @@ void tiny_free_all(tiny *list, int n);
 engine_options tiny_exact(bool f32);
 /* Opens an engine or fails the test. */
 engine *tiny_open(const char *path, const engine_options *options);
+/* Where tiny_keep_row, a callback for logits, puts rows that come in order. */
+typedef struct tiny_rows {
+    float *rows; /* [as many as come, n_vocab] */
+    int64_t n_vocab, next;
+} tiny_rows;
+mica_status tiny_keep_row(void *user, int64_t i, const float *logits, mica_error *err);
 /* Runs ids through a new session; out [n, vocab]. */
 void tiny_logits(engine *e, const int32_t *ids, int64_t n, row_role role, float *out);
 

@@ -155,8 +155,8 @@ int main(int argc, char **argv) {
     folder = argv[1];
     vocab_name = argv[2];
     find_model(argv[3], path, sizeof(path));
-    if (!mica_path_exists(path)) {
-        printf("skipped: no vocabulary at %s\n", path);
+    if (argv[3][0] == '~' && !mica_path_exists(path)) {
+        printf("skipped: no starter at %s\n", path);
         return 77;
     }
     if (mica_tokenizer_open(&model, path, &err)) {
