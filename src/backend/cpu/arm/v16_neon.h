@@ -27,145 +27,52 @@ typedef struct v16i {
 } v16i;
 typedef v16 v16_table;
 
-static inline v16 v16_zero(void) {
-    v16 r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vdupq_n_f32(0.0f);
-    return r;
-}
-static inline v16 v16_set(float x) {
-    v16 r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vdupq_n_f32(x);
-    return r;
-}
-static inline v16 v16_load(const float *p) {
-    v16 r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vld1q_f32(p + 4 * i);
-    return r;
-}
+/* The body of an operation that is one and the same in each of the four registers, number i. */
+#define V16_EACH(type, each)    \
+    type r;                     \
+    for (int i = 0; i < 4; i++) \
+        r.q[i] = each;          \
+    return r
+
+static inline v16 v16_zero(void) { V16_EACH(v16, vdupq_n_f32(0.0f)); }
+static inline v16 v16_set(float x) { V16_EACH(v16, vdupq_n_f32(x)); }
+static inline v16 v16_load(const float *p) { V16_EACH(v16, vld1q_f32(p + 4 * i)); }
 static inline void v16_store(float *p, v16 x) {
     for (int i = 0; i < 4; i++)
         vst1q_f32(p + 4 * i, x.q[i]);
 }
-static inline v16 v16_add(v16 a, v16 b) {
-    v16 r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vaddq_f32(a.q[i], b.q[i]);
-    return r;
-}
-static inline v16 v16_sub(v16 a, v16 b) {
-    v16 r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vsubq_f32(a.q[i], b.q[i]);
-    return r;
-}
-static inline v16 v16_mul(v16 a, v16 b) {
-    v16 r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vmulq_f32(a.q[i], b.q[i]);
-    return r;
-}
-static inline v16 v16_div(v16 a, v16 b) {
-    v16 r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vdivq_f32(a.q[i], b.q[i]);
-    return r;
-}
+static inline v16 v16_add(v16 a, v16 b) { V16_EACH(v16, vaddq_f32(a.q[i], b.q[i])); }
+static inline v16 v16_sub(v16 a, v16 b) { V16_EACH(v16, vsubq_f32(a.q[i], b.q[i])); }
+static inline v16 v16_mul(v16 a, v16 b) { V16_EACH(v16, vmulq_f32(a.q[i], b.q[i])); }
+static inline v16 v16_div(v16 a, v16 b) { V16_EACH(v16, vdivq_f32(a.q[i], b.q[i])); }
 /* a * b + c with one rounding: for kernels of the fast profile only. */
-static inline v16 v16_fma(v16 a, v16 b, v16 c) {
-    v16 r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vfmaq_f32(c.q[i], a.q[i], b.q[i]);
-    return r;
-}
+static inline v16 v16_fma(v16 a, v16 b, v16 c) { V16_EACH(v16, vfmaq_f32(c.q[i], a.q[i], b.q[i])); }
 /* a < b ? a : b, and a > b ? a : b: b when either is NaN. */
 static inline v16 v16_min(v16 a, v16 b) {
-    v16 r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vbslq_f32(vcltq_f32(a.q[i], b.q[i]), a.q[i], b.q[i]);
-    return r;
+    V16_EACH(v16, vbslq_f32(vcltq_f32(a.q[i], b.q[i]), a.q[i], b.q[i]));
 }
 static inline v16 v16_max(v16 a, v16 b) {
-    v16 r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vbslq_f32(vcgtq_f32(a.q[i], b.q[i]), a.q[i], b.q[i]);
-    return r;
+    V16_EACH(v16, vbslq_f32(vcgtq_f32(a.q[i], b.q[i]), a.q[i], b.q[i]));
 }
 /* a < b ? x : y. */
 static inline v16 v16_if_less(v16 a, v16 b, v16 x, v16 y) {
-    v16 r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vbslq_f32(vcltq_f32(a.q[i], b.q[i]), x.q[i], y.q[i]);
-    return r;
+    V16_EACH(v16, vbslq_f32(vcltq_f32(a.q[i], b.q[i]), x.q[i], y.q[i]));
 }
 
-static inline v16i v16_bits(v16 x) {
-    v16i r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vreinterpretq_u32_f32(x.q[i]);
-    return r;
-}
-static inline v16 v16_of_bits(v16i x) {
-    v16 r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vreinterpretq_f32_u32(x.q[i]);
-    return r;
-}
-static inline v16i v16i_set(uint32_t x) {
-    v16i r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vdupq_n_u32(x);
-    return r;
-}
-static inline v16i v16i_add(v16i a, v16i b) {
-    v16i r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vaddq_u32(a.q[i], b.q[i]);
-    return r;
-}
-static inline v16i v16i_sub(v16i a, v16i b) {
-    v16i r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vsubq_u32(a.q[i], b.q[i]);
-    return r;
-}
-static inline v16i v16i_and(v16i a, v16i b) {
-    v16i r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vandq_u32(a.q[i], b.q[i]);
-    return r;
-}
-static inline v16i v16i_or(v16i a, v16i b) {
-    v16i r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vorrq_u32(a.q[i], b.q[i]);
-    return r;
-}
+static inline v16i v16_bits(v16 x) { V16_EACH(v16i, vreinterpretq_u32_f32(x.q[i])); }
+static inline v16 v16_of_bits(v16i x) { V16_EACH(v16, vreinterpretq_f32_u32(x.q[i])); }
+static inline v16i v16i_set(uint32_t x) { V16_EACH(v16i, vdupq_n_u32(x)); }
+static inline v16i v16i_add(v16i a, v16i b) { V16_EACH(v16i, vaddq_u32(a.q[i], b.q[i])); }
+static inline v16i v16i_sub(v16i a, v16i b) { V16_EACH(v16i, vsubq_u32(a.q[i], b.q[i])); }
+static inline v16i v16i_and(v16i a, v16i b) { V16_EACH(v16i, vandq_u32(a.q[i], b.q[i])); }
+static inline v16i v16i_or(v16i a, v16i b) { V16_EACH(v16i, vorrq_u32(a.q[i], b.q[i])); }
 static inline v16i v16i_half(v16i a) { /* towards -infinity */
-    v16i r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vreinterpretq_u32_s32(vshrq_n_s32(vreinterpretq_s32_u32(a.q[i]), 1));
-    return r;
+    V16_EACH(v16i, vreinterpretq_u32_s32(vshrq_n_s32(vreinterpretq_s32_u32(a.q[i]), 1)));
 }
-static inline v16i v16i_left23(v16i a) {
-    v16i r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vshlq_n_u32(a.q[i], 23);
-    return r;
-}
-static inline v16i v16i_right16(v16i a) {
-    v16i r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vshrq_n_u32(a.q[i], 16);
-    return r;
-}
+static inline v16i v16i_left23(v16i a) { V16_EACH(v16i, vshlq_n_u32(a.q[i], 23)); }
+static inline v16i v16i_right16(v16i a) { V16_EACH(v16i, vshrq_n_u32(a.q[i], 16)); }
 static inline v16 v16_of_int(v16i a) {
-    v16 r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vcvtq_f32_s32(vreinterpretq_s32_u32(a.q[i]));
-    return r;
+    V16_EACH(v16, vcvtq_f32_s32(vreinterpretq_s32_u32(a.q[i])));
 }
 
 static inline float v16_first(v16 x) { return vgetq_lane_f32(x.q[0], 0); }
@@ -219,18 +126,10 @@ static inline void v16_store_f16(void *p, v16 x) {
     for (int i = 0; i < 4; i++)
         vst1_u8((uint8_t *)p + 8 * i, vreinterpret_u8_f16(vcvt_f16_f32(x.q[i])));
 }
-static inline v16 v16_round_f16(v16 x) {
-    v16 r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vcvt_f32_f16(vcvt_f16_f32(x.q[i]));
-    return r;
-}
+static inline v16 v16_round_f16(v16 x) { V16_EACH(v16, vcvt_f32_f16(vcvt_f16_f32(x.q[i]))); }
 /* `other` where x is NaN. */
 static inline v16 v16_if_nan(v16 x, v16 other, v16 otherwise) {
-    v16 r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vbslq_f32(vceqq_f32(x.q[i], x.q[i]), otherwise.q[i], other.q[i]);
-    return r;
+    V16_EACH(v16, vbslq_f32(vceqq_f32(x.q[i], x.q[i]), otherwise.q[i], other.q[i]));
 }
 
 static inline float32x2_t cube2(float32x2_t x) {
@@ -239,10 +138,7 @@ static inline float32x2_t cube2(float32x2_t x) {
 }
 /* x * x * x in double, rounded once to f32 as (float)((double)x * x * x). */
 static inline v16 v16_cube(v16 x) {
-    v16 r;
-    for (int i = 0; i < 4; i++)
-        r.q[i] = vcombine_f32(cube2(vget_low_f32(x.q[i])), cube2(vget_high_f32(x.q[i])));
-    return r;
+    V16_EACH(v16, vcombine_f32(cube2(vget_low_f32(x.q[i])), cube2(vget_high_f32(x.q[i]))));
 }
 
 /* t[i] lane j becomes t[j] lane i. */
