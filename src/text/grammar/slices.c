@@ -3,7 +3,7 @@
  * Inside strings most of the vocabulary is allowed, and its tokens need no walk: where all text of
  * so many characters fits a slice of the vocabulary is the answer; where all text fits but for some
  * characters (a pattern like [^/]+) it is what is left of the slice without the tokens that hold
- * one of them, and only those are tried one by one.
+ * one of them, and only those are tried (holders.h).
  */
 #include "text/grammar/machine.h"
 
@@ -301,7 +301,7 @@ static bool are_odd_few(const loop_slice *s) {
             s->from_state[c] != STATE_DEAD)
             n += v->n_with[c];
     }
-    return n <= v->n_ids / 16 + 64;
+    return n <= holders_max(v->n_ids);
 }
 
 /* The masks of all `out` characters, those of a whole kind as one. */
@@ -358,17 +358,40 @@ static bool try_token(const loop_slice *s, int32_t id, uint64_t *mask) {
     return true;
 }
 
+/* Goes on with a token whose first n_shared bytes led to states[n_shared]; *n_alive: how many of all
+ * its bytes lead on. False: the hole is popped inside. */
+static bool follow_holder(const loop_slice *s, const holder *h, const char *text, uint32_t *states,
+                          uint32_t *n_alive) {
+    lazy *l = &s->m->lazy;
+    for (uint32_t i = h->n_shared; i < h->n_bytes; i++) {
+        *n_alive = i;
+        if (i && is_open(s->m, states[i])) return false;
+        states[i + 1] = lazy_step(l, states[i], (uint8_t)text[i - h->n_shared]);
+        if (states[i + 1] == STATE_DEAD) return true;
+    }
+    *n_alive = h->n_bytes;
+    return true;
+}
+
+/* Sets the bits of the plain tokens with character c that fit. False: the hole is popped inside. */
+static bool try_holders(const loop_slice *s, unsigned c, uint64_t *mask) {
+    const token_holders *all = &s->m->vocab->holders;
+    const char *text = all->text + all->text_first[c];
+    uint32_t states[TRIE_MAX_DEPTH + 1] = {s->state}, n_alive = 0;
+    for (uint32_t i = all->first[c]; i < all->first[c + 1]; i++) {
+        const holder *h = &all->items[i];
+        /* Where the one before died in what they share, so does this one. */
+        if (h->n_shared <= n_alive && !follow_holder(s, h, text, states, &n_alive)) return false;
+        if (n_alive == h->n_bytes) mask[h->id >> 6] |= UINT64_C(1) << (h->id & 63);
+        text += h->n_bytes - h->n_shared;
+    }
+    return true;
+}
+
 /* Plain tokens with a character that leads elsewhere. */
 static bool try_odd(const loop_slice *s, uint64_t *mask) {
-    const grammar_vocab *v = s->m->vocab;
-    const uint64_t *plain = v->slices[SLICE_NO_LIMIT];
     for (unsigned c = 0; c < N_ASCII; c++) {
-        if (!is_odd(s, c)) continue;
-        for (size_t w = 0; w < s->m->n_words; w++) {
-            for (uint64_t bits = v->with[c][w] & plain[w]; bits; bits &= bits - 1) {
-                if (!try_token(s, (int32_t)(w * 64) + __builtin_ctzll(bits), mask)) return false;
-            }
-        }
+        if (is_odd(s, c) && !try_holders(s, c, mask)) return false;
     }
     return true;
 }

@@ -372,6 +372,7 @@ void mica_grammar_vocab_free(grammar_vocab *v) {
     for (int c = 0; c < N_CHARS; c++) {
         mica_free(v->with[c]);
     }
+    mica_holders_deinit(&v->holders);
     mica_free(v->far_ids);
     mica_free(v->long_ids);
     mica_free(v->wordy_ids);
@@ -405,7 +406,8 @@ static mica_status build_tries(grammar_vocab *v, mica_error *err) {
     if (!st) st = alloc_masks(v, err);
     if (st) return st;
     fill_masks(v);
-    st = part_init(&v->not_plain, v, v->slices[SLICE_NO_LIMIT], err);
+    st = mica_holders_init(&v->holders, v, err);
+    if (!st) st = part_init(&v->not_plain, v, v->slices[SLICE_NO_LIMIT], err);
     if (!st) st = part_init(&v->not_short, v, v->slices[SLICE_MAX_CHARS], err);
     if (!st) st = list_long(v, err);
     if (!st) st = make_tails(v, err);

@@ -11,6 +11,7 @@
 #define MICA_TEXT_GRAMMAR_TOKEN_TRIE_H
 
 #include "text/grammar/grammar.h"
+#include "text/grammar/holders.h"
 
 enum {
     TRIE_MAX_DEPTH = 256, /* longer tokens are never allowed */
@@ -88,6 +89,7 @@ struct grammar_vocab {
     uint32_t n_far_ids, n_long_ids, n_wordy_ids;
     uint64_t *with[N_CHARS]; /* tokens that hold the character, or one of its kind; NULL: control */
     uint32_t n_with[N_CHARS];
+    token_holders holders;
     token_mask text;  /* inside a JSON string without constraints */
     token_mask space; /* white space between JSON tokens, with a hole behind it */
     bool has_text, has_space;
