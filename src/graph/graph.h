@@ -117,9 +117,11 @@ typedef enum graph_op {
     OP_GLU_MATMUL_I8,    /* quantized rows, W_gate, W_up -> act(x Wg) * (x Wu) */
     OP_EXPERT_MATMUL_I8, /* the same for experts: quantized rows instead of x */
     OP_EXPERT_GLU_MATMUL_I8,
-    OP_TILE_ROWS,       /* x [R, n] -> bf16 [R + 15, n]: rows_bf16.h */
+    OP_TILE_ROWS,       /* x [R, n] -> bf16 [R + 15, n]; x, groups -> [k*R + 15 E, n]: rows_bf16.h */
     OP_MATMUL_BF16,     /* such tiles, W -> [R, n_out] (lever bf16) */
     OP_GLU_MATMUL_BF16, /* likewise, W_gate, W_up */
+    OP_EXPERT_MATMUL_BF16, /* the same for experts: their tiles instead of x */
+    OP_EXPERT_GLU_MATMUL_BF16,
     OP_FLASH_ATTENTION, /* OP_ATTENTION with other sums (lever flash) */
     GRAPH_N_OPS
 } graph_op;

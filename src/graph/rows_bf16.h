@@ -6,6 +6,9 @@
  * come out of their bytes without being moved. Places are cut into pieces of 512, so that all rows
  * of a piece lie side by side:
  *   [piece][block][step of the piece][pair of places, 16][row, 16][2]
+ *
+ * Rows grouped by expert (expert_groups.h) are such a matrix for each active expert, one after the
+ * other, of the rows of its pairs; P pairs and E experts need at most P + 15 E rows.
  */
 #ifndef MICA_GRAPH_ROWS_BF16_H
 #define MICA_GRAPH_ROWS_BF16_H

@@ -140,6 +140,8 @@ static const char *const op_names[GRAPH_N_OPS] = {
     [OP_TILE_ROWS] = "tile_rows",
     [OP_MATMUL_BF16] = "matmul_bf16",
     [OP_GLU_MATMUL_BF16] = "glu_matmul_bf16",
+    [OP_EXPERT_MATMUL_BF16] = "expert_matmul_bf16",
+    [OP_EXPERT_GLU_MATMUL_BF16] = "expert_glu_matmul_bf16",
     [OP_FLASH_ATTENTION] = "flash_attention",
 };
 

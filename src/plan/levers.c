@@ -16,7 +16,7 @@ const lever_info mica_levers[LEVER_N] = {
     [LEVER_INT16] = {"int16", "quantized weights times rows quantized to two bytes", true, false},
     [LEVER_INT8] = {"int8", "to one byte, where that is enough: gated pairs, after attention", true,
                     false},
-    [LEVER_BF16] = {"bf16", "prompt matmuls in bf16 on machines with tiles, without experts", true,
+    [LEVER_BF16] = {"bf16", "prompt matmuls in bf16 on machines with tiles", true,
                     true},
 };
 

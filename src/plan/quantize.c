@@ -18,7 +18,14 @@
 
 #include "graph/rows_i8.h"
 
-typedef enum row_kind { ROWS_COARSE, ROWS_FINE, ROWS_BF16, N_ROW_KINDS } row_kind;
+/* ROWS_BF16_EXPERTS: grouped by expert. */
+typedef enum row_kind {
+    ROWS_COARSE,
+    ROWS_FINE,
+    ROWS_BF16,
+    ROWS_BF16_EXPERTS,
+    N_ROW_KINDS
+} row_kind;
 
 /* The copy of the nodes while it is renumbered. */
 typedef struct renumbering {
@@ -45,57 +52,72 @@ static bool is_coarse(const plan_work *w, const graph_node *matmul) {
            from == OP_ATTENTION || from == OP_FLASH_ATTENTION;
 }
 
-static bool quantized_op(graph_op op, graph_op *out) {
-    static const graph_op pairs[][2] = {{OP_MATMUL, OP_MATMUL_I8},
-                                        {OP_GLU_MATMUL, OP_GLU_MATMUL_I8},
-                                        {OP_EXPERT_MATMUL, OP_EXPERT_MATMUL_I8},
-                                        {OP_EXPERT_GLU_MATMUL, OP_EXPERT_GLU_MATMUL_I8}};
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
-        if (pairs[i][0] != op) continue;
-        *out = pairs[i][1];
-        return true;
-    }
-    return false;
+/* A matmul, and what it becomes. */
+typedef struct matmul_ops {
+    graph_op op, i8, bf16;
+    row_kind tiles;
+} matmul_ops;
+
+static const matmul_ops *matmul_ops_of(graph_op op) {
+    static const matmul_ops all[] = {
+        {OP_MATMUL, OP_MATMUL_I8, OP_MATMUL_BF16, ROWS_BF16},
+        {OP_GLU_MATMUL, OP_GLU_MATMUL_I8, OP_GLU_MATMUL_BF16, ROWS_BF16},
+        {OP_EXPERT_MATMUL, OP_EXPERT_MATMUL_I8, OP_EXPERT_MATMUL_BF16, ROWS_BF16_EXPERTS},
+        {OP_EXPERT_GLU_MATMUL, OP_EXPERT_GLU_MATMUL_I8, OP_EXPERT_GLU_MATMUL_BF16,
+         ROWS_BF16_EXPERTS}};
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+        if (all[i].op == op) return &all[i];
+    return NULL;
 }
 
-/* A choice among experts is discrete: 8 bits of a row would choose others now and then. */
-static bool has_routing(const plan_work *w) {
+/* Sparsemixer weighs an expert by those whose scores are within a margin of its own: a step, which
+ * the 8 bits of bf16 miss now and then (KL 3e-3 to 5e-3; other routings at most 6e-4). */
+static bool has_margins(const plan_work *w) {
     for (int32_t i = 0; i < w->n_nodes; i++)
-        if (w->live[i] && w->nodes[i].op == OP_TOP_K) return true;
+        if (w->live[i] && w->nodes[i].op == OP_TOP_K_WEIGHTS &&
+            w->nodes[i].attr.top_k_weights.rule == TOP_K_SPARSEMIXER)
+            return true;
     return false;
 }
 
 /* The form of a matmul that reads other rows, its first source still being x. */
 static bool as_quantized(const plan_work *w, const graph_node *node, bool bf16, row_kind *kind,
                          graph_node *out) {
-    graph_op op;
-    if (!quantized_op(node->op, &op)) return false;
+    const matmul_ops *ops = matmul_ops_of(node->op);
+    if (!ops) return false;
     const graph_type *x = &w->nodes[node->src[0]].type;
     if (x->n_dims != 2 || !mica_dtype_is_float(x->dtype)) return false;
     *out = *node;
-    *kind = ROWS_BF16;
-    out->op = node->op == OP_GLU_MATMUL ? OP_GLU_MATMUL_BF16 : OP_MATMUL_BF16;
-    bool plain = node->op == OP_MATMUL || node->op == OP_GLU_MATMUL;
-    if (bf16 && plain && mica_plan_target_takes(w, out)) return true;
+    *kind = ops->tiles;
+    out->op = ops->bf16;
+    if (bf16 && mica_plan_target_takes(w, out)) return true;
     *kind = is_coarse(w, node) ? ROWS_COARSE : ROWS_FINE;
     if (*kind == ROWS_FINE && !mica_lever_on(w->options->levers, LEVER_INT16)) return false;
-    out->op = op;
+    out->op = ops->i8;
     return mica_plan_target_takes(w, out);
 }
 
-static graph_node rows_node(const plan_work *w, graph_id x, row_kind kind) {
-    graph_node node = {.op = kind == ROWS_BF16 ? OP_TILE_ROWS : OP_QUANTIZE_ROWS,
-                       .n_src = 1,
-                       .name = w->nodes[x].name};
+static graph_node rows_node(const plan_work *w, const graph_node *matmul, row_kind kind) {
+    graph_id x = matmul->src[0];
+    bool tiles = kind == ROWS_BF16 || kind == ROWS_BF16_EXPERTS;
+    graph_node node = {
+        .op = tiles ? OP_TILE_ROWS : OP_QUANTIZE_ROWS, .n_src = 1, .name = w->nodes[x].name};
     const graph_type *t = &w->nodes[x].type;
     for (int i = 0; i < GRAPH_MAX_SRC; i++)
         node.src[i] = GRAPH_NONE;
     node.src[0] = x;
     int64_t n = t->dim[1].n + t->dim[1].add;
-    if (kind != ROWS_BF16) n = rows_i8_bytes(n, kind == ROWS_FINE);
-    node.type = (graph_type){.dtype = kind == ROWS_BF16 ? MICA_BF16 : MICA_U8, .n_dims = 2};
+    if (!tiles) n = rows_i8_bytes(n, kind == ROWS_FINE);
+    node.type = (graph_type){.dtype = tiles ? MICA_BF16 : MICA_U8, .n_dims = 2};
     node.type.dim[0] = t->dim[0];
-    if (kind == ROWS_BF16) node.type.dim[0].add += 15; /* whole tiles */
+    if (tiles) node.type.dim[0].add += 15; /* whole tiles */
+    if (kind == ROWS_BF16_EXPERTS) {
+        node.n_src = 2;
+        node.src[1] = matmul->src[matmul->n_src - 1];
+        node.attr.experts = matmul->attr.experts;
+        node.type.dim[0] = matmul->type.dim[0];
+        node.type.dim[0].add += 15 * (int64_t)matmul->attr.experts.n_experts;
+    }
     node.type.dim[1] = mica_dim(n);
     node.type.stride[0] = n;
     node.type.stride[1] = 1;
@@ -107,11 +129,11 @@ static void renumber(const renumbering *r, graph_node *node) {
         if (node->src[i] != GRAPH_NONE) node->src[i] = r->new_id[node->src[i]];
 }
 
-/* The new node that makes such rows of x. */
-static graph_id rows_of(renumbering *r, graph_id x, row_kind kind) {
-    graph_id *id = &r->rows_of[kind][x];
+/* The new node that makes such rows for a matmul; what it reads is not grouped in two ways. */
+static graph_id rows_of(renumbering *r, const graph_node *matmul, row_kind kind) {
+    graph_id *id = &r->rows_of[kind][matmul->src[0]];
     if (*id == GRAPH_NONE) {
-        graph_node node = rows_node(r->w, x, kind);
+        graph_node node = rows_node(r->w, matmul, kind);
         renumber(r, &node);
         *id = append(r, &node, true);
     }
@@ -127,7 +149,7 @@ static int32_t insert_all(renumbering *r) {
         graph_id rows = GRAPH_NONE;
         row_kind kind;
         if (w->live[id] && as_quantized(w, &node, r->bf16, &kind, &matmul)) {
-            rows = rows_of(r, node.src[0], kind);
+            rows = rows_of(r, &matmul, kind);
             node = matmul;
             n_changed++;
         }
@@ -155,7 +177,7 @@ static mica_status begin(renumbering *r, mica_error *err) {
 mica_status mica_plan_quantize(plan_work *w, mica_error *err) {
     bool int16 = mica_lever_on(w->options->levers, LEVER_INT16);
     bool int8 = mica_lever_on(w->options->levers, LEVER_INT8);
-    bool bf16 = mica_lever_on(w->options->levers, LEVER_BF16) && !has_routing(w);
+    bool bf16 = mica_lever_on(w->options->levers, LEVER_BF16) && !has_margins(w);
     if (!int16 && !int8 && !bf16) {
         mica_plan_note(w, "quantize: off");
         return MICA_OK;

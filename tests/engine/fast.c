@@ -50,7 +50,9 @@ static int n_steps_of(const engine *e, row_role role, graph_op op) {
 static int n_fused(const engine *e, row_role role) {
     return n_steps_of(e, role, OP_GLU_MATMUL) + n_steps_of(e, role, OP_GLU_MATMUL_I8) +
            n_steps_of(e, role, OP_EXPERT_GLU_MATMUL) +
-           n_steps_of(e, role, OP_EXPERT_GLU_MATMUL_I8) + n_steps_of(e, role, OP_GLU_MATMUL_BF16);
+           n_steps_of(e, role, OP_EXPERT_GLU_MATMUL_I8) +
+           n_steps_of(e, role, OP_GLU_MATMUL_BF16) +
+           n_steps_of(e, role, OP_EXPERT_GLU_MATMUL_BF16);
 }
 
 /* Prompt and greedy ids: the text that the reference went through. */
@@ -76,7 +78,7 @@ static int n_wrong_gates(const tiny *t) {
         bool same_plan = i > 0 && !n_fused(e, ROLE_PROMPT) &&
                          !n_steps_of(e, ROLE_PROMPT, OP_QUANTIZE_ROWS) &&
                          !n_steps_of(e, ROLE_PROMPT, OP_FLASH_ATTENTION) &&
-                         !n_steps_of(e, ROLE_PROMPT, OP_MATMUL_BF16);
+                         !n_steps_of(e, ROLE_PROMPT, OP_TILE_ROWS);
         for (int role = 0; role < 2 && !same_plan; role++) {
             char how[64];
             snprintf(how, sizeof(how), "%s, %s rows", settings[i].name,

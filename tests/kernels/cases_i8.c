@@ -249,6 +249,53 @@ static void truth_tile_rows(const check_case *c, double *want, double *bound) {
         }
 }
 
+/* Where the pairs of check_groups lie: pair p is row *row of n_rows of expert *expert, whose matrix
+ * begins after n_blocks blocks of 16 rows. */
+typedef struct pair_place {
+    int64_t expert, row, n_rows, n_blocks;
+} pair_place;
+
+static pair_place place_of_pair(int64_t pair, int64_t n_pairs, int64_t n_experts) {
+    pair_place at = {.expert = pair * 7 / 3 % n_experts};
+    int64_t n_of[8] = {0};
+    for (int64_t p = 0; p < n_pairs; p++) {
+        int64_t e = p * 7 / 3 % n_experts;
+        if (p == pair) at.row = n_of[e];
+        n_of[e]++;
+    }
+    for (int64_t e = 0; e < at.expert; e++)
+        at.n_blocks += (n_of[e] + 15) / 16;
+    at.n_rows = n_of[at.expert];
+    return at;
+}
+
+static void make_tile_experts(check_case *c) {
+    int64_t n = 64 * check_between(&c->rng, 1, 12), n_experts = check_between(&c->rng, 1, 8);
+    int64_t k = check_between(&c->rng, 1, 3), rows = check_below(&c->rng, 60);
+    int64_t x[2] = {check_below(&c->rng, 2) ? rows : rows * k, n};
+    int64_t out[2] = {rows * k + 15 * n_experts, n};
+    check_operand(c, 0, check_float_dtype(c), 2, x);
+    check_groups(c, 1, n_experts, rows, k);
+    check_output(c, MICA_BF16, 2, out);
+}
+
+static void truth_tile_experts(const check_case *c, double *want, double *bound) {
+    const kernel_operand *x = &c->call.src[0];
+    int64_t n_experts = c->attr.experts.n_experts, k = c->attr.experts.k, n = operand_width(x);
+    int64_t n_pairs = operand_rows(&c->call.out) - 15 * n_experts;
+    for (int64_t e = 0; e < operand_rows(&c->call.out) * n; e++)
+        want[e] = bound[e] = 0;
+    for (int64_t p = 0; p < n_pairs; p++) {
+        pair_place at = place_of_pair(p, n_pairs, n_experts);
+        int64_t row = operand_rows(x) == n_pairs ? p : p / k;
+        for (int64_t i = 0; i < n; i++) {
+            int64_t e = 16 * n * at.n_blocks + tile_place(at.row, i, n, at.n_rows);
+            want[e] = check_at(x, row, i);
+            bound[e] = 0x1p-8 * fabs(want[e]) + 0x1p-126;
+        }
+    }
+}
+
 /* Tiles of any numbers as source 0. */
 void check_tiles(check_case *c, int64_t n_rows, int64_t n) {
     kernel_operand *o = &c->call.src[0];
@@ -281,14 +328,29 @@ static void make_matmul_bf16(check_case *c) {
     c->attr.glu.act = (glu_act)check_below(&c->rng, 3);
 }
 
+static void make_experts_bf16(check_case *c) {
+    int n_weights = c->call.op == OP_EXPERT_GLU_MATMUL_BF16 ? 2 : 1;
+    int64_t n_in = 64 * check_between(&c->rng, 1, 10), n_out = check_between(&c->rng, 1, 70);
+    int64_t n_experts = check_between(&c->rng, 2, 6), k = check_between(&c->rng, 1, 3);
+    int64_t rows = check_below(&c->rng, 60), out[2] = {rows * k, n_out};
+    while (!check_form_takes_i8(c->index) || (n_weights == 2 && !check_form_takes_i8(c->index + 7)))
+        c->index++;
+    for (int i = 1; i <= n_weights; i++)
+        check_weight(c, i, i - 1, n_experts, n_out, &n_in);
+    check_tiles(c, rows * k + 15 * (n_experts - 1), n_in);
+    check_groups(c, 1 + n_weights, n_experts, rows, k);
+    check_output(c, check_float_dtype(c), 2, out);
+    c->attr.experts.act = (glu_act)check_below(&c->rng, 3);
+}
+
 /* A weight is off by half an ulp of bf16, 2^-8 of it, and the roundings that formed it; a sum of n
  * products has at most n roundings; subnormal numbers, which count as zero, are below 2^-126. */
-static double dot_bf16(const check_case *c, int64_t r, const kernel_operand *w, int64_t o,
+static double dot_bf16(const check_case *c, pair_place at, const kernel_operand *w, int64_t o,
                        double *bound) {
     const weight_matrix *m = w->matrix;
     double sum = 0, size = 0, xs = 0, n = (double)m->n_in;
     for (int64_t i = 0; i < m->n_in; i++) {
-        int64_t place = tile_place(r, i, m->n_in, c->call.out.dim[0]);
+        int64_t place = 16 * m->n_in * at.n_blocks + tile_place(at.row, i, m->n_in, at.n_rows);
         double w_size, x = (double)operand_load(&c->call.src[0], place);
         sum += x * check_weight_at(w, o, i, &w_size);
         if (m->form.kind == WEIGHT_TABLE) {
@@ -303,11 +365,20 @@ static double dot_bf16(const check_case *c, int64_t r, const kernel_operand *w, 
     return sum;
 }
 
+/* Row r of a plain matmul, or of one for experts. */
+static pair_place place_of_row(const check_case *c, int64_t r) {
+    int64_t n_rows = operand_rows(&c->call.out);
+    bool experts = c->call.op == OP_EXPERT_MATMUL_BF16 || c->call.op == OP_EXPERT_GLU_MATMUL_BF16;
+    if (experts) return place_of_pair(r, n_rows, c->attr.experts.n_experts);
+    return (pair_place){.row = r, .n_rows = n_rows};
+}
+
 static void truth_matmul_bf16(const check_case *c, double *want, double *bound) {
     const kernel_operand *out = &c->call.out;
     int64_t n = operand_width(out);
     for (int64_t e = 0; e < operand_rows(out) * n; e++) {
-        want[e] = dot_bf16(c, e / n, &c->call.src[1], e % n, &bound[e]);
+        pair_place at = place_of_row(c, e / n);
+        want[e] = dot_bf16(c, at, &c->call.src[1], at.expert * n + e % n, &bound[e]);
         bound[e] += check_rounding(out->dtype, fabs(want[e]) + bound[e]);
     }
 }
@@ -317,8 +388,10 @@ static void truth_glu_bf16(const check_case *c, double *want, double *bound) {
     int64_t n = operand_width(out);
     for (int64_t e = 0; e < operand_rows(out) * n; e++) {
         double gate_bound, up_bound;
-        double gate = dot_bf16(c, e / n, &c->call.src[1], e % n, &gate_bound);
-        double up = dot_bf16(c, e / n, &c->call.src[2], e % n, &up_bound);
+        pair_place at = place_of_row(c, e / n);
+        int64_t o = at.expert * n + e % n;
+        double gate = dot_bf16(c, at, &c->call.src[1], o, &gate_bound);
+        double up = dot_bf16(c, at, &c->call.src[2], o, &up_bound);
         check_glu_truth(c, gate, gate_bound, up, up_bound, &want[e], &bound[e]);
     }
 }
@@ -332,5 +405,8 @@ const check_op check_ops_i8[] = {
     {"tile_rows", OP_TILE_ROWS, 60, make_tile_rows, truth_tile_rows},
     {"matmul_bf16", OP_MATMUL_BF16, 324, make_matmul_bf16, truth_matmul_bf16},
     {"glu_matmul_bf16", OP_GLU_MATMUL_BF16, 216, make_matmul_bf16, truth_glu_bf16},
+    {"tile_experts", OP_TILE_ROWS, 60, make_tile_experts, truth_tile_experts},
+    {"expert_matmul_bf16", OP_EXPERT_MATMUL_BF16, 216, make_experts_bf16, truth_matmul_bf16},
+    {"expert_glu_matmul_bf16", OP_EXPERT_GLU_MATMUL_BF16, 108, make_experts_bf16, truth_glu_bf16},
 };
 const int check_n_ops_i8 = sizeof(check_ops_i8) / sizeof(check_ops_i8[0]);

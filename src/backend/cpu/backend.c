@@ -29,6 +29,8 @@ static bool is_definition_only(const cpu_backend *b, graph_op op, const cpu_kern
     switch (op) {
     case OP_MATMUL_BF16:
     case OP_GLU_MATMUL_BF16:
+    case OP_EXPERT_MATMUL_BF16:
+    case OP_EXPERT_GLU_MATMUL_BF16:
         return true;
     case OP_MATMUL_I8:
     case OP_GLU_MATMUL_I8:

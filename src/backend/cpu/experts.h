@@ -2,7 +2,8 @@
  *
  * Rows of one expert are a matmul of its own: its weights are a plain matrix, its rows of x and of
  * the output are found through lists (kernel_operand.rows), so nothing is gathered or scattered,
- * and of the weights only those of experts that have rows are read. Units: N slices of the active
+ * and of the weights only those of experts that have rows are read. Where the rows are tiles
+ * (graph/rows_bf16.h) each expert has its own, in order. Units: N slices of the active
  * experts, by place in the list of active ones modulo N, times the matmul's own units; an output is
  * made whole by one unit, so the slices change nothing.
  */
@@ -63,16 +64,24 @@ static inline int64_t expert_units(const kernel_call *call, const expert_kernel 
 static inline void expert_slice(const kernel_call *call, const expert_kernel *k, int64_t slice,
                                 int64_t begin, int64_t end, void *scratch) {
     int64_t n_pairs = operand_rows(&call->out), n_slices = expert_slices(call);
+    bool has_tiles = k->op == OP_MATMUL_BF16 || k->op == OP_GLU_MATMUL_BF16;
     bool shared = operand_rows(&call->src[0]) != n_pairs; /* one row of x for all k of a token */
     const kernel_operand *list = &call->src[1 + k->n_weights];
     const expert_groups g = expert_groups_at(list->data, call->attr->experts.n_experts, n_pairs);
-    for (int64_t a = slice; a < *g.count; a += n_slices) {
+    int64_t n_blocks = 0; /* of 16 rows, of the experts before */
+    for (int64_t a = 0; a < *g.count; a++) {
         weight_matrix m[2];
         int64_t e = g.active[a], first = g.offsets[e], n = g.offsets[e + 1] - first;
+        int64_t first_tile = 16 * n_blocks * operand_width(&call->src[0]);
+        n_blocks += (n + 15) / 16;
+        if (a % n_slices != slice) continue;
         kernel_call c = expert_call(call, k, e, m);
         c.out.rows = g.pairs + first;
         c.out.dim[0] = n;
-        c.src[0].rows = (shared ? g.rows : g.pairs) + first;
+        if (has_tiles)
+            c.src[0].data = operand_ptr(&call->src[0], first_tile);
+        else
+            c.src[0].rows = (shared ? g.rows : g.pairs) + first;
         c.src[0].dim[0] = n;
         k->run(&c, begin, end, scratch);
     }
@@ -87,6 +96,31 @@ static inline void expert_run(const kernel_call *call, const expert_kernel *k, i
         expert_slice(call, k, slice, begin - slice * n_units, stop - slice * n_units, scratch);
         begin = stop;
     }
+}
+
+/* OP_TILE_ROWS: the rows that become matrix i of the output; with groups (src[1]) those of the i-th
+ * active expert. */
+static inline int64_t n_tile_matrices(const kernel_call *call) {
+    if (call->n_src < 2) return 1;
+    return *expert_groups_at(call->src[1].data, call->attr->experts.n_experts, 0).count;
+}
+
+static inline kernel_operand tile_matrix_rows(const kernel_call *call, int64_t i) {
+    kernel_operand x = call->src[0];
+    if (call->n_src < 2) return x;
+    int64_t n_experts = call->attr->experts.n_experts;
+    int64_t n_pairs = (operand_width(&call->src[1]) - expert_groups_size(n_experts, 0)) / 2;
+    const expert_groups g = expert_groups_at(call->src[1].data, n_experts, n_pairs);
+    int64_t e = g.active[i], first = g.offsets[e];
+    x.rows = (operand_rows(&x) == n_pairs ? g.pairs : g.rows) + first;
+    x.dim[0] = g.offsets[e + 1] - first;
+    return x;
+}
+
+/* Units of 16 rows of the output. */
+static inline int64_t n_units_tiles(const kernel_call *call) {
+    int64_t n = operand_rows(&call->out) / 16;
+    return n ? n : 1;
 }
 
 static inline size_t expert_scratch(const kernel_call *call, const expert_kernel *k,

@@ -1,17 +1,19 @@
 /* matmul_bf16.c: rows rounded to bf16 in tiles, and matmuls of them as tiles compute.
  *
- * tile_rows: x [n_rows, n], n a multiple of 64 -> the rows of graph/rows_bf16.h. Subnormal numbers
- * are zeros too. Unit: 16 rows.
+ * tile_rows: x [n_rows, n], n a multiple of 64 -> the rows of graph/rows_bf16.h; with groups those
+ * of each active expert. Subnormal numbers are zeros too. Unit: 16 rows.
  * matmul_bf16: x such rows; w = bf16(fma(scale, code, bias)), codes as in i8_form.h; out [n_rows,
  * n_out]. The sums are those of TDPBF16PS: a step of 32 places at a time, the products of even
  * places and those of odd places each in one ascending chain of fused multiply-adds from zero, the
  * two added, then added to the sum so far; subnormal numbers count as zero and become zero.
- * glu_matmul_bf16: act(gate) * up of two such, rounded as ref/glu.c. Unit: one output column.
+ * glu_matmul_bf16: act(gate) * up of two such, rounded as ref/glu.c. Unit: one output column. For
+ * experts likewise.
  * Profile: fast (lever bf16). Source: docs/numerics.md 5.
  */
 #include <math.h>
 
 #include "backend/cpu/activation.h"
+#include "backend/cpu/experts.h"
 #include "backend/cpu/i8_form.h"
 #include "graph/rows_bf16.h"
 
@@ -37,32 +39,36 @@ static float flush(float x) {
     return bits & 0x7F800000u ? x : mica_bits_f32(bits & 0x80000000u);
 }
 
-static int64_t n_units_tiles(const kernel_call *call) {
-    int64_t n = (operand_rows(&call->src[0]) + 15) / 16;
-    return n ? n : 1;
-}
-
 static void store_at(const kernel_operand *o, int64_t k, float x) {
     int64_t n = operand_width(o);
     operand_store(o, operand_row(o, k / n) + k % n * operand_step(o),
                   flush(mica_round_to(flush(x), MICA_BF16)));
 }
 
+/* Block b of the matrix that x becomes at element `to` of the output. */
+static void tile_block(const kernel_operand *x, int64_t b, const kernel_operand *out, int64_t to) {
+    int64_t n = operand_width(x), n_rows = operand_rows(x), n_blocks = (n_rows + 15) / 16;
+    for (int64_t r = 16 * b; r < 16 * b + 16; r++)
+        for (int64_t i = 0; i < n; i++) {
+            float v = r < n_rows ? operand_load(x, operand_row(x, r) + i * operand_step(x)) : 0.0f;
+            store_at(out, to + rows_bf16_at(r, rows_bf16_place(i), n, n_blocks), v);
+        }
+}
+
 static void run_tile_rows(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
-    const kernel_operand *x = &call->src[0], *out = &call->out;
-    int64_t n = operand_width(x), n_rows = operand_rows(x), n_units = n_units_tiles(call);
+    const kernel_operand *out = &call->out;
+    int64_t n = operand_width(out), n_all = operand_rows(out) * n, first = 0;
     (void)scratch;
-    int64_t n_blocks = (n_rows + 15) / 16;
-    for (int64_t u = begin; u < end; u++) {
-        for (int64_t r = 16 * u; r < 16 * u + 16 && u < n_blocks; r++)
-            for (int64_t i = 0; i < n; i++) {
-                float v =
-                    r < n_rows ? operand_load(x, operand_row(x, r) + i * operand_step(x)) : 0.0f;
-                store_at(out, rows_bf16_at(r, rows_bf16_place(i), n, n_blocks), v);
-            }
-        for (int64_t k = 16 * n * n_blocks; u + 1 == n_units && k < operand_rows(out) * n; k++)
-            store_at(out, k, 0.0f);
+    for (int64_t i = 0; i < n_tile_matrices(call); i++) {
+        kernel_operand x = tile_matrix_rows(call, i);
+        int64_t n_blocks = (operand_rows(&x) + 15) / 16, b = begin > first ? begin - first : 0;
+        for (; b < n_blocks && first + b < end; b++)
+            tile_block(&x, b, out, 16 * n * first);
+        first += n_blocks;
     }
+    int64_t last = end == n_units_tiles(call) ? n_all : 16 * n * end;
+    for (int64_t k = 16 * n * (begin > first ? begin : first); k < last && k < n_all; k++)
+        store_at(out, k, 0.0f);
 }
 
 static size_t scratch_row(const kernel_call *call) {
@@ -119,11 +125,36 @@ static void run(const kernel_call *call, int64_t begin, int64_t end, void *scrat
 
 static int64_t n_units_columns(const kernel_call *call) { return operand_width(&call->out); }
 
+/* ---- the same for experts ---- */
+
+static const expert_kernel of_experts = {OP_MATMUL_BF16, 1, n_units_columns, run};
+static const expert_kernel pairs_of_experts = {OP_GLU_MATMUL_BF16, 2, n_units_columns, run};
+
+static const expert_kernel *experts_of(const kernel_call *call) {
+    return call->op == OP_EXPERT_MATMUL_BF16 ? &of_experts : &pairs_of_experts;
+}
+
+static int64_t n_units_experts(const kernel_call *call) {
+    return expert_units(call, experts_of(call));
+}
+
+static const char *declines_experts(const kernel_call *call) {
+    return expert_declines(call, experts_of(call), declines);
+}
+
+static void run_experts(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+    expert_run(call, experts_of(call), begin, end, scratch);
+}
+
 MICA_DECLARE_KERNELS(matmul_bf16_ref);
 const cpu_kernel mica_kernels_matmul_bf16_ref[] = {
     {"tile_rows_ref", OP_TILE_ROWS, ISA_REF, declines_tiles, n_units_tiles, run_tile_rows, NULL},
     {"matmul_bf16_ref", OP_MATMUL_BF16, ISA_REF, declines, n_units_columns, run, scratch_row},
     {"glu_matmul_bf16_ref", OP_GLU_MATMUL_BF16, ISA_REF, declines, n_units_columns, run,
      scratch_row},
+    {"expert_matmul_bf16_ref", OP_EXPERT_MATMUL_BF16, ISA_REF, declines_experts, n_units_experts,
+     run_experts, scratch_row},
+    {"expert_glu_matmul_bf16_ref", OP_EXPERT_GLU_MATMUL_BF16, ISA_REF, declines_experts,
+     n_units_experts, run_experts, scratch_row},
 };
-const int mica_n_kernels_matmul_bf16_ref = 3;
+const int mica_n_kernels_matmul_bf16_ref = 5;

@@ -10,6 +10,7 @@
 #include "backend/cpu/x86/bf16_panel.h"
 #include "backend/cpu/x86/bf16_tiles.h"
 
+#include "backend/cpu/experts.h"
 #include "backend/cpu/vector/activate.h"
 
 enum {
@@ -94,11 +95,6 @@ static size_t scratch_bytes(const kernel_call *call) {
 
 /* ---- rows ---- */
 
-static int64_t n_units_tiles(const kernel_call *call) {
-    int64_t n = (operand_rows(&call->src[0]) + 15) / 16;
-    return n ? n : 1;
-}
-
 /* The words of two registers of 32 neighbours that are one step, and those of the other. */
 static void step_words(__m512i words[2]) {
     uint16_t at[2][32];
@@ -136,23 +132,32 @@ static void tile_64(const kernel_operand *x, int64_t first, int64_t n_here, int6
     }
 }
 
-static void run_tile_rows(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
-    const kernel_operand *x = &call->src[0];
+/* Block b of the matrix that x becomes at `out`. */
+static void tile_block(const kernel_operand *x, int64_t b, uint8_t *out) {
     int64_t n = operand_width(x), n_rows = operand_rows(x), n_blocks = (n_rows + 15) / 16;
+    int64_t left = n_rows - 16 * b;
+    for (int64_t k = 0; k < n; k += ROWS_BF16_UNIT) {
+        int64_t piece = k / ROWS_BF16_PIECE * ROWS_BF16_PIECE;
+        uint8_t *to = out + 2 * rows_bf16_block(b, piece, n, n_blocks);
+        tile_64(x, 16 * b, left < 16 ? left : 16, k,
+                to + (k - piece) / ROWS_BF16_STEP * TILE_BYTES);
+    }
+}
+
+static void run_tile_rows(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+    int64_t n = operand_width(&call->out), n_all = operand_rows(&call->out) * n, first = 0;
     uint8_t *out = call->out.data;
     (void)scratch;
-    for (int64_t u = begin; u < end; u++) {
-        int64_t left = n_rows - 16 * u;
-        for (int64_t k = 0; u < n_blocks && k < n; k += ROWS_BF16_UNIT) {
-            int64_t piece = k / ROWS_BF16_PIECE * ROWS_BF16_PIECE;
-            uint8_t *to = out + 2 * rows_bf16_block(u, piece, n, n_blocks);
-            tile_64(x, 16 * u, left < 16 ? left : 16, k,
-                    to + (k - piece) / ROWS_BF16_STEP * TILE_BYTES);
-        }
-        int64_t n_left_over = operand_rows(&call->out) - 16 * n_blocks;
-        if (u + 1 >= n_blocks)
-            memset(out + 2 * 16 * n * n_blocks, 0, (size_t)(2 * n * n_left_over));
+    for (int64_t i = 0; i < n_tile_matrices(call) && first < end; i++) {
+        kernel_operand x = tile_matrix_rows(call, i);
+        int64_t n_blocks = (operand_rows(&x) + 15) / 16, b = begin > first ? begin - first : 0;
+        for (; b < n_blocks && first + b < end; b++)
+            tile_block(&x, b, out + 2 * 16 * n * first);
+        first += n_blocks;
     }
+    int64_t from = 16 * n * (begin > first ? begin : first);
+    int64_t last = end == n_units_tiles(call) || 16 * n * end > n_all ? n_all : 16 * n * end;
+    if (from < last) memset(out + 2 * from, 0, (size_t)(2 * (last - from)));
 }
 
 /* ---- matmul ---- */
@@ -298,10 +303,39 @@ static void run(const kernel_call *call, int64_t begin, int64_t end, void *scrat
     end_tiles();
 }
 
+/* ---- the same for experts ---- */
+
+static const expert_kernel of_experts = {OP_MATMUL_BF16, 1, n_units, run};
+static const expert_kernel pairs_of_experts = {OP_GLU_MATMUL_BF16, 2, n_units, run};
+
+static const expert_kernel *experts_of(const kernel_call *call) {
+    return call->op == OP_EXPERT_MATMUL_BF16 ? &of_experts : &pairs_of_experts;
+}
+
+static int64_t n_units_experts(const kernel_call *call) {
+    return expert_units(call, experts_of(call));
+}
+
+static size_t scratch_experts(const kernel_call *call) {
+    return expert_scratch(call, experts_of(call), scratch_bytes);
+}
+
+static const char *declines_experts(const kernel_call *call) {
+    return expert_declines(call, experts_of(call), declines);
+}
+
+static void run_experts(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+    expert_run(call, experts_of(call), begin, end, scratch);
+}
+
 MICA_DECLARE_KERNELS(matmul_bf16_amx);
 const cpu_kernel mica_kernels_matmul_bf16_amx[] = {
     {"tile_rows_amx", OP_TILE_ROWS, ISA_AMX, declines_rows, n_units_tiles, run_tile_rows, NULL},
     {"matmul_bf16_amx", OP_MATMUL_BF16, ISA_AMX, declines, n_units, run, scratch_bytes},
     {"glu_matmul_bf16_amx", OP_GLU_MATMUL_BF16, ISA_AMX, declines, n_units, run, scratch_bytes},
+    {"expert_matmul_bf16_amx", OP_EXPERT_MATMUL_BF16, ISA_AMX, declines_experts, n_units_experts,
+     run_experts, scratch_experts},
+    {"expert_glu_matmul_bf16_amx", OP_EXPERT_GLU_MATMUL_BF16, ISA_AMX, declines_experts,
+     n_units_experts, run_experts, scratch_experts},
 };
-const int mica_n_kernels_matmul_bf16_amx = 3;
+const int mica_n_kernels_matmul_bf16_amx = 5;
