@@ -19,6 +19,8 @@ const cpu_kernel mica_kernels_elementwise_neon[] = {
     {"relu2_neon", OP_RELU2, ISA_NEON, declines_elements, n_units_elements, run_elements, NULL},
     {"clamp_neon", OP_CLAMP, ISA_NEON, declines_elements, n_units_elements, run_elements, NULL},
     {"cast_neon", OP_CAST, ISA_NEON, declines_elements, n_units_elements, run_elements, NULL},
+    {"expert_combine_neon", OP_EXPERT_COMBINE, ISA_NEON, declines_elements,
+     n_units_elements, run_combine, NULL},
     {"rope_neon", OP_ROPE, ISA_NEON, declines_rope, n_units_rope, run_rope, NULL},
 };
 const int mica_n_kernels_elementwise_neon =

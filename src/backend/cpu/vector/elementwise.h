@@ -1,5 +1,5 @@
-/* elementwise.h: sums, products, activations and the rotation of rope, once for every ISA; the
- * roundings of ref/elementwise.c and ref/rope.c.
+/* elementwise.h: sums, products, activations, the sum over experts and the rotation of rope, once
+ * for every ISA; the roundings of ref/elementwise.c, ref/moe.c and ref/rope.c.
  *
  * Unit: 1024 columns of one row; one head of one row.
  */
@@ -79,6 +79,33 @@ static inline void run_elements(const kernel_call *call, int64_t begin, int64_t 
                 v16_store_as(po, out->dtype, element(call, av, bv));
             else
                 v16_store_part(po, out->dtype, left, element(call, av, bv));
+        }
+    }
+}
+
+/* The outputs of a row's k experts, each times its weight, added in order. */
+static inline void run_combine(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    const kernel_operand *y = &call->src[0], *weights = &call->src[1], *out = &call->out;
+    int64_t per_row = units_per_row(call), n = operand_width(out), k = operand_width(weights);
+    for (int64_t u = begin; u < end; u++) {
+        int64_t r = u / per_row, first = u % per_row * UNIT_COLUMNS;
+        int64_t last = first + UNIT_COLUMNS < n ? first + UNIT_COLUMNS : n;
+        int64_t w_off = operand_row(weights, r), o_off = operand_row(out, r);
+        for (int64_t i = first; i < last; i += 16) {
+            int64_t n_here = last - i < 16 ? last - i : 16;
+            v16 sum = v16_zero();
+            for (int64_t j = 0; j < k; j++) {
+                v16 w = v16_set(operand_load(weights, w_off + j));
+                const void *p = at(y->data, y->dtype, operand_row(y, r * k + j) + i);
+                v16 v = n_here == 16 ? v16_load_as(p, y->dtype) : v16_load_part(p, y->dtype, n_here);
+                sum = v16_add(sum, v16_round_to(v16_mul(v, w), out->dtype));
+            }
+            void *to = at_mut(out->data, out->dtype, o_off + i);
+            if (n_here == 16)
+                v16_store_as(to, out->dtype, sum);
+            else
+                v16_store_part(to, out->dtype, n_here, sum);
         }
     }
 }
