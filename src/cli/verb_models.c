@@ -61,6 +61,35 @@ static int list(bool json) {
     return mica_cli_finish_output(EXIT_OK);
 }
 
+static void put_text(json_writer *w, const char *key, const char *text) {
+    mica_json_key(w, key);
+    mica_json_put_cstring(w, text);
+}
+
+static void put_count(json_writer *w, const char *key, uint64_t n) {
+    mica_json_key(w, key);
+    mica_json_put_u64(w, n);
+}
+
+/* True: there was no memory. */
+static bool print_rung(const model_rung *rung, const char *tier) {
+    json_writer w;
+    mica_json_writer_init(&w, false);
+    mica_json_begin_object(&w);
+    put_text(&w, "arch", rung->arch);
+    put_text(&w, "type", rung->type);
+    put_text(&w, "tier", tier);
+    put_text(&w, "why", rung->why);
+    put_count(&w, "files", rung->n_files);
+    put_count(&w, "tensors", rung->n_tensors);
+    put_count(&w, "bytes", rung->file_bytes);
+    mica_json_end_object(&w);
+    bool failed = w.failed;
+    if (!failed) printf("%s\n", w.data);
+    mica_json_writer_deinit(&w);
+    return failed;
+}
+
 static int explain(const char *word, bool json) {
     mica_error err;
     model_rung rung;
@@ -70,14 +99,14 @@ static int explain(const char *word, bool json) {
     mica_free(path);
     if (st) return mica_cli_fail(&err);
     const char *tier = mica_cli_tier_text(rung.tier);
-    if (!json) {
-        printf("%s, %s: %s\n", rung.arch, tier, rung.why);
-        return mica_cli_finish_output(EXIT_OK);
+    if (json) {
+        if (!print_rung(&rung, tier)) return mica_cli_finish_output(EXIT_OK);
+        fprintf(stderr, "mica: out of memory for the JSON output\n");
+        return EXIT_FAILED;
     }
-    printf("{\"arch\": \"%s\", \"tier\": \"%s\", \"why\": \"", rung.arch, tier);
-    for (const char *c = rung.why; *c; c++)
-        printf(*c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
-    printf("\"}\n");
+    printf("%s, %s: %s.\n", rung.arch, tier, rung.why);
+    printf("%zu %s, %zu tensors, %.1f MB; every header is in order.\n", rung.n_files,
+           rung.n_files == 1 ? "file" : "files", rung.n_tensors, (double)rung.file_bytes / 1e6);
     return mica_cli_finish_output(EXIT_OK);
 }
 
@@ -90,7 +119,8 @@ int mica_verb_models(int argc, char **argv) {
         .name = "models",
         .usage = "mica models [MODEL] [--json]",
         .about = "Lists the model families that are supported, with their tier and their GGUF\n"
-                 "name; of a model file, says which rung of the ladder takes it and why.",
+                 "name; of a model, says which rung of the ladder takes it and why, and checks the\n"
+                 "headers of all its files.",
         .examples = "  mica models\n"
                     "  mica models path/to/folder\n",
         .specs = specs,

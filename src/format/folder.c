@@ -328,6 +328,8 @@ const file_tensor *mica_folder_find_tensor(const hf_folder *folder, const char *
 
 size_t mica_folder_n_unindexed(const hf_folder *folder) { return folder->n_unindexed; }
 
+size_t mica_folder_n_shards(const hf_folder *folder) { return folder->n_shards; }
+
 uint64_t mica_folder_file_bytes(const hf_folder *folder) {
     uint64_t sum = 0;
     for (size_t i = 0; i < folder->n_shards; i++)

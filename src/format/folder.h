@@ -27,6 +27,7 @@ const file_tensor *mica_folder_tensor(const hf_folder *folder, size_t i);
 const file_tensor *mica_folder_find_tensor(const hf_folder *folder, const char *name);
 /* Tensors in a shard that the index does not name: ignored, counted for a warning. */
 size_t mica_folder_n_unindexed(const hf_folder *folder);
+size_t mica_folder_n_shards(const hf_folder *folder);
 uint64_t mica_folder_file_bytes(const hf_folder *folder); /* sum of the shards' sizes */
 
 #endif

@@ -197,6 +197,9 @@ typedef enum gemma_rule {
 /* Encoders: rows see one another both ways, and there is no head: they make embeddings. Embeddings
  * are the sum of token, token type (0) and position, normed. */
 typedef struct encoder_rule {
+    /* How its classes' names begin, between spaces: blocks of other types have the same tensors, and
+     * only "architectures" shows a wrong type. NULL: any. */
+    const char *classes;
     int64_t n_token_types; /* type_vocab_size when absent; 0: there are no token types */
     bool skips_padding;    /* position 0 is row pad_token_id + 1 of the table */
 } encoder_rule;
@@ -323,6 +326,8 @@ mica_status mica_dispatch_folder(const arch **out, const model_kind *kind, const
                                  mica_error *err);
 mica_status mica_dispatch_gguf(const arch **out, const gguf_file *file, const char *where,
                                mica_error *err);
+/* Refuses a file that is only part of a folder. */
+mica_status mica_dispatch_file(const char *path, mica_error *err);
 /* The rung that takes a configuration: dedicated by type or by shape (MiniCPM5), else generic. */
 model_tier mica_dispatch_tier(const arch *a, const model_config *config);
 bool mica_dispatch_is_minicpm5(const arch *a, const model_config *config);

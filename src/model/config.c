@@ -114,7 +114,10 @@ static void read_eps(config_reader *r, model_config *c) {
         r->st = mica_fail(r->err, MICA_E_FORMAT, "%s: config.json has no \"%s\", which %s needs",
                           r->where, key, r->arch->name);
     double eps = mica_config_number(r, r->text, key, fallback);
-    if (eps < 0.0) fail_key(r, key, "0 or more");
+    /* the first pass over a canvas norms a signal of zeros */
+    bool norms_zeros = r->arch->gemma == GEMMA_DIFFUSION;
+    if (norms_zeros ? !((float)eps > 0.0f) : eps < 0.0)
+        fail_key(r, key, norms_zeros ? "above 0" : "0 or more");
     c->rms_norm_eps = (float)eps;
 }
 

@@ -6,6 +6,7 @@
  */
 #include "model/config.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -57,6 +58,14 @@ static rope_keys normalize(config_reader *r) {
     return k;
 }
 
+static bool is_any(const char *type, const char *a, const char *b, const char *c) {
+    return !strcmp(type, a) || !strcmp(type, b) || !strcmp(type, c);
+}
+
+static bool is_yarn(const char *type) {
+    return is_any(type, "yarn", "deepseek_yarn", "telechat3-yarn");
+}
+
 static double want_factor(config_reader *r, const json_value *dict, const rope_config *rope) {
     if (!r->st && !mica_json_find_set(dict, "factor"))
         r->st =
@@ -93,6 +102,19 @@ static const float *want_factors(config_reader *r, const json_value *dict, const
     return out;
 }
 
+/* How long the training was for types that stretch it: the key beside the dict wins over the one in
+ * it; without either it was the model's own length (longrope excepted). */
+static int64_t read_original(config_reader *r, const json_value *dict, const rope_config *rope) {
+    const char *key = "original_max_position_embeddings";
+    int64_t inside = mica_config_integer(r, dict, key, 0, 2, CONFIG_MAX_COUNT);
+    int64_t beside =
+        mica_config_integer(r, r->text, key, r->arch->original_positions, 2, CONFIG_MAX_COUNT);
+    bool is_long = is_any(rope->type, "longrope", "su", "su");
+    if (!is_long && !is_yarn(rope->type) && strcmp(rope->type, "llama3") != 0) return inside;
+    if (beside) return beside;
+    return inside || is_long ? inside : rope->max_positions;
+}
+
 static void read_longrope(config_reader *r, const json_value *dict, rope_config *rope) {
     int64_t n_short;
     rope->long_factor = want_factors(r, dict, "long_factor", &rope->n_factors);
@@ -100,13 +122,24 @@ static void read_longrope(config_reader *r, const json_value *dict, rope_config 
     if (!r->st && n_short != rope->n_factors)
         fail_rope(r, MICA_E_FORMAT, "short_factor", "and \"long_factor\" differ in length");
     if (!rope->original_max_positions)
-        rope->original_max_positions =
-            mica_config_integer(r, r->text, "original_max_position_embeddings",
-                                r->arch->original_positions, 0, CONFIG_MAX_COUNT);
-    if (!rope->original_max_positions)
         fail_rope(r, MICA_E_FORMAT, "original_max_position_embeddings",
                   "is missing, which longrope needs");
     if (!mica_json_find_set(r->text, "max_position_embeddings")) rope->max_positions = 131072;
+    if (r->st || rope->attention_factor >= 0.0 || !mica_json_find_set(dict, "factor")) return;
+    /* instead of the ratio of the two lengths */
+    double original = (double)rope->original_max_positions;
+    rope->attention_factor =
+        rope->factor <= 1.0 ? 1.0 : sqrt(1.0 + log(rope->factor) / log(original));
+}
+
+/* mscale and mscale_all_dim scale q and k together only; one of them alone counts as neither. */
+static void read_mscale(config_reader *r, const json_value *dict, rope_config *rope) {
+    double mscale = mica_config_number(r, dict, "mscale", 0.0);
+    rope->mscale_all_dim = mica_config_number(r, dict, "mscale_all_dim", 0.0);
+    if (mscale != 0.0) rope->mscale = mscale;
+    if (!is_yarn(rope->type) || rope->attention_factor >= 0.0) return;
+    if (mscale != 0.0 && rope->mscale_all_dim != 0.0) return;
+    rope->attention_factor = rope->factor <= 1.0 ? 1.0 : 0.1 * log(rope->factor) + 1.0;
 }
 
 /* Keys inside a scaling dict that would change the rotation and that nothing here computes. */
@@ -122,10 +155,6 @@ static void refuse_scaling_keys(config_reader *r, const json_value *dict) {
                           "%s: config.json: rope key \"%s\": %g is not supported", r->where,
                           refused[i], x);
     }
-}
-
-static bool is_any(const char *type, const char *a, const char *b, const char *c) {
-    return !strcmp(type, a) || !strcmp(type, b) || !strcmp(type, c);
 }
 
 /* A type that the family's reference does not have is refused, not tried. */
@@ -145,8 +174,7 @@ static void read_scaling(config_reader *r, const json_value *dict, rope_config *
     const char *type = scaling_type(r, dict);
     check_type(r, type);
     snprintf(rope->type, sizeof(rope->type), "%s", type);
-    if (is_any(type, "linear", "dynamic", "llama3") ||
-        is_any(type, "yarn", "deepseek_yarn", "telechat3-yarn"))
+    if (is_any(type, "linear", "dynamic", "llama3") || is_yarn(type))
         rope->factor = want_factor(r, dict, rope);
     else
         rope->factor = mica_config_number(r, dict, "factor", 1.0);
@@ -155,13 +183,11 @@ static void read_scaling(config_reader *r, const json_value *dict, rope_config *
         mica_config_number(r, dict, "high_freq_factor", rope->high_freq_factor);
     rope->beta_fast = mica_config_number(r, dict, "beta_fast", rope->beta_fast);
     rope->beta_slow = mica_config_number(r, dict, "beta_slow", rope->beta_slow);
-    rope->mscale = mica_config_number(r, dict, "mscale", rope->mscale);
-    rope->mscale_all_dim = mica_config_number(r, dict, "mscale_all_dim", rope->mscale_all_dim);
     rope->attention_factor =
         mica_config_number(r, dict, "attention_factor", rope->attention_factor);
+    read_mscale(r, dict, rope);
     rope->truncate = mica_config_flag(r, dict, "truncate", rope->truncate);
-    rope->original_max_positions =
-        mica_config_integer(r, dict, "original_max_position_embeddings", 0, 2, CONFIG_MAX_COUNT);
+    rope->original_max_positions = read_original(r, dict, rope);
     if (is_any(type, "longrope", "su", "su")) read_longrope(r, dict, rope);
     const json_value *sections = mica_json_find_set(dict, "mrope_section");
     if (!strcmp(type, "mrope") &&

@@ -39,6 +39,7 @@ const char *mica_embedding_prompt(const embedding_config *c, const char *name) {
 /* Reads files of one folder with one sticky error. */
 typedef struct embedding_reader {
     const char *folder;
+    int64_t hidden_size;
     mica_arena *arena;
     mica_error *err;
     mica_status st;
@@ -86,9 +87,38 @@ static int find_mode(const char *name) {
     return -1;
 }
 
+/* A flag that must be one: Python counts the string "false" as true. */
+static bool flag(embedding_reader *r, const json_value *object, const char *file, const char *key,
+                 bool fallback) {
+    const json_value *v = mica_json_find_set(object, key);
+    char what[96];
+    if (!v || v->kind == JSON_KIND_BOOL) return v ? v->boolean : fallback;
+    snprintf(what, sizeof(what), "\"%s\" must be true or false", key);
+    fail(r, MICA_E_FORMAT, file, what, NULL);
+    return fallback;
+}
+
+/* What is pooled must be as wide as what the model makes; true: the file says how wide. */
+static bool check_width(embedding_reader *r, const json_value *v, const char *file) {
+    static const char *const keys[] = {"embedding_dimension", "word_embedding_dimension"};
+    bool is_stated = false;
+    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
+        const json_value *width = mica_json_find_set(v, keys[i]);
+        if (!width) continue;
+        is_stated = true;
+        if (r->st || mica_json_i64(width, -1) == r->hidden_size) continue;
+        r->st = mica_fail(r->err, MICA_E_FORMAT,
+                          "%s: %s: \"%s\" is not %lld, the width of the model's hidden states; "
+                          "the file belongs to another model",
+                          r->folder, file, keys[i], (long long)r->hidden_size);
+    }
+    return is_stated;
+}
+
 static void read_modes(embedding_reader *r, const json_value *v, const char *file,
                        embedding_config *c) {
-    int n = 0, found = find_mode("mean"); /* where none is said */
+    int n = 0, found = find_mode("mean"); /* where a file with a width says none */
+    bool is_stated = check_width(r, v, file);
     const json_value *mode = mica_json_find_set(v, "pooling_mode");
     if (mode && mode->kind == JSON_KIND_ARRAY && mode->n == 1) mode = mode->items[0];
     if (mode) {
@@ -98,16 +128,21 @@ static void read_modes(embedding_reader *r, const json_value *v, const char *fil
         n = 1;
     }
     for (int i = 0; i < N_MODES && !mode; i++) {
-        if (!mica_json_bool(mica_json_find_set(v, modes[i].flag), false)) continue;
+        is_stated = is_stated || mica_json_find_set(v, modes[i].flag);
+        if (!flag(r, v, file, modes[i].flag, false)) continue;
         found = i;
         n++;
     }
+    if (!mode && !is_stated)
+        fail(r, MICA_E_FORMAT, file,
+             "it must be an object that says how to pool, with a \"pooling_mode\" such as \"mean\"",
+             NULL);
     if (n > 1)
         fail(r, MICA_E_UNSUPPORTED, file,
              "several poolings at once (their vectors joined) are not supported", NULL);
     if (r->st) return;
     c->pooling = modes[found].kind;
-    c->excludes_prompt = !mica_json_bool(mica_json_find_set(v, "include_prompt"), true);
+    c->excludes_prompt = !flag(r, v, file, "include_prompt", true);
 }
 
 static void read_pooling(embedding_reader *r, const char *part, bool must, embedding_config *c) {
@@ -143,12 +178,17 @@ static void read_module(embedding_reader *r, const json_value *item, size_t i,
         if (*part)
             fail(r, MICA_E_UNSUPPORTED, file,
                  "the model must lie in the folder itself; it is in the subfolder", part);
-    } else if (!strcmp(type, "Pooling") && i == 1) {
+    } else if (strcmp(type, "Pooling") != 0 && strcmp(type, "Normalize") != 0) {
+        fail(r, MICA_E_UNSUPPORTED, file,
+             "Transformer, Pooling and Normalize are supported; unsupported module", type);
+    } else if (strcmp(type, i == 1 ? "Pooling" : "Normalize") != 0) {
+        fail(r, MICA_E_UNSUPPORTED, file,
+             "the order must be Transformer, one Pooling, then perhaps Normalize; out of place is",
+             type);
+    } else if (i == 1) {
         read_pooling(r, part, true, c);
-    } else if (!strcmp(type, "Normalize") && i > 1) {
-        c->normalizes = true;
     } else {
-        fail(r, MICA_E_UNSUPPORTED, file, "unsupported module", type);
+        c->normalizes = true;
     }
 }
 
@@ -228,7 +268,7 @@ static void read_limit(embedding_reader *r, embedding_config *c) {
     for (size_t i = 0; i < sizeof(files) / sizeof(*files) && !r->st; i++) {
         const json_value *v = read_file(r, "", files[i]);
         if (!v) continue;
-        if (mica_json_bool(mica_json_find_set(v, "do_lower_case"), false))
+        if (flag(r, v, files[i], "do_lower_case", false))
             fail(r, MICA_E_UNSUPPORTED, files[i],
                  "\"do_lower_case\": true is not supported; a tokenizer's own normalizer may "
                  "lower the case",
@@ -236,7 +276,7 @@ static void read_limit(embedding_reader *r, embedding_config *c) {
         check_task(r, v, files[i]);
         const json_value *n = mica_json_find_set(v, "max_seq_length");
         c->max_tokens = n ? mica_json_i64(n, -1) : 0;
-        if (c->max_tokens < 0 || c->max_tokens > INT32_MAX)
+        if (n && (c->max_tokens < 1 || c->max_tokens > INT32_MAX))
             fail(r, MICA_E_FORMAT, files[i], "\"max_seq_length\" must be a number above 0", NULL);
         break;
     }
@@ -245,7 +285,10 @@ static void read_limit(embedding_reader *r, embedding_config *c) {
 
 static mica_status read_folder(const model *m, mica_arena *arena, embedding_config *c,
                                mica_error *err) {
-    embedding_reader r = {.folder = m->path, .arena = arena, .err = err};
+    embedding_reader r = {.folder = m->path,
+                          .hidden_size = m->config.hidden_size,
+                          .arena = arena,
+                          .err = err};
     read_modules(&r, c);
     read_prompts(&r, c);
     read_limit(&r, c);

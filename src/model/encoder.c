@@ -10,9 +10,31 @@
 #include <stdio.h>
 #include <string.h>
 
+static bool begins_with_word(const char *name, const char *words) {
+    while (words && *words) {
+        size_t n = strcspn(words, " ");
+        if (!strncmp(name, words, n)) return true;
+        words += n + (words[n] == ' ');
+    }
+    return false;
+}
+
+/* The class that wrote the file must be one of the type's. */
+static void check_class(config_reader *r, const encoder_rule *rule) {
+    const json_value *list = mica_json_find_set(r->raw, "architectures");
+    bool is_list = list && list->kind == JSON_KIND_ARRAY && list->n;
+    const char *name = is_list ? mica_json_string(list->items[0], "?") : NULL;
+    if (!name || !rule->classes || r->st || begins_with_word(name, rule->classes)) return;
+    r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
+                      "%s: config.json: \"architectures\": \"%.40s\" is no class of \"%s\" (those "
+                      "begin with: %s); \"model_type\" must be that of the model",
+                      r->where, name, r->text_type, rule->classes);
+}
+
 void mica_config_read_encoder(config_reader *r, model_config *c) {
     const encoder_rule *rule = r->arch->encoder;
     if (!rule || r->st) return;
+    check_class(r, rule);
     c->is_encoder = true;
     if (rule->n_token_types)
         c->n_token_types = mica_config_integer(r, r->text, "type_vocab_size", rule->n_token_types,

@@ -79,9 +79,10 @@ static const arch_defaults distilbert_sizes = {.hidden_size = 768,
                                                .vocab_size = 30522,
                                                .rms_norm_eps = 1e-12};
 
-static const encoder_rule bert_rule = {.n_token_types = 2};
-static const encoder_rule roberta_rule = {.n_token_types = 2, .skips_padding = true};
-static const encoder_rule distilbert_rule = {.n_token_types = 0};
+static const encoder_rule bert_rule = {.classes = "Bert", .n_token_types = 2};
+static const encoder_rule roberta_rule = {
+    .classes = "Roberta XLMRoberta Camembert", .n_token_types = 2, .skips_padding = true};
+static const encoder_rule distilbert_rule = {.classes = "DistilBert", .n_token_types = 0};
 
 static const arch rows[] = {
     {

@@ -25,6 +25,7 @@ static const struct {
     {"qwen2_5_vl", "qwen2_vl"},
     {"minimax_m2", "minimax"},
     {"gemma4_unified", "gemma4_text"},
+    {"gemma4_unified_text", "gemma4_text"},
     {"gemma4", "gemma4_text"},
     {"gemma3n", "gemma3n_text"},
     {"llama4", "llama4_text"},
@@ -126,6 +127,21 @@ static const char *wrapped_type(const char *type) {
     return NULL;
 }
 
+/* A text model that is not the one of its wrapper would be read with keys that mean something else. */
+static mica_status check_text_type(const model_kind *kind, const json_value *text, const char *where,
+                                   mica_error *err) {
+    char type[48];
+    if (!mica_json_find_set(text, "model_type") || !find_arch(remap(kind->file_type)))
+        return MICA_OK; /* mistral3 holds what it likes; what is unknown is refused as such */
+    mica_status st = copy_type(type, text, where, err);
+    if (st || !strcmp(remap(type), remap(kind->file_type)) || ends_with(type, "_assistant"))
+        return st;
+    return mica_fail(err, MICA_E_UNSUPPORTED,
+                     "%s: config.json: text_config has model_type \"%s\"; a \"%s\" holds a "
+                     "\"%s\"",
+                     where, type, kind->file_type, remap(kind->file_type));
+}
+
 mica_status mica_dispatch_kind(model_kind *out, const json_value *config, const char *where,
                                mica_error *err) {
     model_kind kind = {0};
@@ -137,6 +153,7 @@ mica_status mica_dispatch_kind(model_kind *out, const json_value *config, const 
         return mica_fail(err, MICA_E_FORMAT, "%s: config.json: \"text_config\" must be an object",
                          where);
     kind.wrapped = text != NULL;
+    if (text && (st = check_text_type(&kind, text, where, err))) return st;
     const char *fallback = text ? wrapped_type(kind.file_type) : NULL;
     if (fallback) {
         if (mica_json_find_set(text, "model_type"))

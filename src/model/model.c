@@ -50,9 +50,24 @@ static mica_status open_folder(model *m, const model_options *options, mica_erro
     return mica_weights_set_quantization(m->store, config, err);
 }
 
+mica_status mica_dispatch_file(const char *path, mica_error *err) {
+    static const char *const parts[] = {".safetensors", ".json"};
+    const char *slash = strrchr(path, '/');
+    size_t n = strlen(path), n_folder = slash ? (size_t)(slash - path) : 1;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+        size_t n_part = strlen(parts[i]);
+        if (n < n_part || strcmp(path + n - n_part, parts[i]) != 0) continue;
+        return mica_fail(err, MICA_E_UNSUPPORTED,
+                         "%s: one file of a model's folder; give the folder, %.*s", path,
+                         (int)n_folder, slash ? path : ".");
+    }
+    return MICA_OK;
+}
+
 static mica_status open_gguf(model *m, const model_options *options, mica_error *err) {
     mica_status st;
     const arch *a;
+    if ((st = mica_dispatch_file(m->path, err))) return st;
     if ((st = mica_gguf_open(&m->gguf, m->path, err))) return st;
     if ((st = mica_dispatch_gguf(&a, m->gguf, m->path, err))) return st;
     if ((st = mica_config_read_gguf(m->gguf, a, &m->arena, &m->config, &m->facts, err))) return st;

@@ -204,6 +204,35 @@ static void test_rope_spellings(void **state) {
     }
 }
 
+/* As in Transformers: beside the dict, else in it, else the model's own length. */
+static void test_original_length(reading *r) {
+    static const struct {
+        const char *text;
+        int64_t original;
+        double attention_factor;
+    } cases[] = {
+        {",\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4}}", 256, 0.1 * 1.3862943611198906 + 1},
+        {",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":4}}", 256, -1},
+        {",\"original_max_position_embeddings\":64,\"rope_scaling\":{\"rope_type\":\"yarn\","
+         "\"factor\":4,\"original_max_position_embeddings\":32,\"mscale\":0.5}}",
+         64, 0.1 * 1.3862943611198906 + 1},
+        {",\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4,\"mscale\":0.5,"
+         "\"mscale_all_dim\":0.7}}",
+         256, -1},
+        {",\"rope_scaling\":{\"rope_type\":\"longrope\",\"factor\":4,\"long_factor\":2,"
+         "\"short_factor\":1,\"original_max_position_embeddings\":16}}",
+         16, 1.224744871391589},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char text[1024];
+        snprintf(text, sizeof(text), "%s%s", LLAMA, cases[i].text);
+        const rope_config *rope = read_ok(r, text)->rope;
+        assert_int_equal(rope->original_max_positions, cases[i].original);
+        assert_true(fabs(rope->attention_factor - cases[i].attention_factor) < 1e-12);
+        done(r);
+    }
+}
+
 static void test_rope_fields(void **state) {
     (void)state;
     reading r;
@@ -223,8 +252,9 @@ static void test_rope_fields(void **state) {
     assert_true(rope->beta_fast == 16 && rope->beta_slow == 2 && rope->mscale == 0.5);
     assert_true(rope->mscale_all_dim == 0.25 && rope->attention_factor == 1.5 && !rope->truncate);
     done(&r);
-    model_config *c =
-        read_ok(&r, LLAMA ",\"rope_traditional\":true,\"original_max_position_embeddings\":32,"
+    model_config *c;
+    test_original_length(&r);
+    c = read_ok(&r, LLAMA ",\"rope_traditional\":true,\"original_max_position_embeddings\":32,"
                           "\"rope_scaling\":{\"type\":\"longrope\",\"long_factor\":[1,2,3,4,5,6,7,"
                           "8],\"short_factor\":[1,1,1,1,1,1,1,1]}}");
     assert_int_equal(c->rope[0].n_factors, 8);
@@ -506,7 +536,7 @@ static void test_dense_rejections(void **state) {
                MICA_E_UNSUPPORTED, "\"block_configs\": [...] is not supported for nemotron_h");
     expect_bad(OF("mixtral") ",\"moe_latent_size\":8}", MICA_E_UNSUPPORTED,
                "\"moe_latent_size\": 8 is not supported for mixtral");
-    expect_bad(OF("ministral3") ",\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":4,"
+    expect_bad(OF("ministral3") ",\"rope_parameters\":{\"rope_type\":\"linear\",\"factor\":4,"
                                 "\"rope_theta\":1e5,\"llama_4_scaling_beta\":0.1}}",
                MICA_E_FORMAT, "\"original_max_position_embeddings\" is missing");
 #undef OF

@@ -1,0 +1,262 @@
+"""Whether the small checkpoints can tell a right reading of a configuration from a wrong one.
+
+Every key of every configuration is changed. The logits must change with it by more than the bound
+that they are held to, or the file be refused, in at least one checkpoint of the family: else nothing
+would show that the key is ignored, or read wrong. A key that changes nothing must be listed here with
+the reason. The metadata of GGUF files is changed likewise.
+
+test_mutations.py MICA GOLDEN [--each] [FAMILY...]: --each asks every checkpoint, not every family.
+"""
+import concurrent.futures
+import copy
+import json
+import math
+import os
+import struct
+import sys
+import tempfile
+
+from cli import check, finish, run
+
+exe, golden = map(os.path.abspath, sys.argv[1:3])
+EACH = "--each" in sys.argv
+ONLY = [a for a in sys.argv[3:] if a != "--each"]
+BOUND = 2e-3
+ARGS = ["--exact", "--dtype", "f32", "--threads", "1", "--no-pack"]
+
+# Keys without a say in the logits of a prompt.
+HARMLESS = set("""
+architectures _name_or_path transformers_version dtype torch_dtype problem_type model_type
+bos_token_id eos_token_id pad_token_id cls_token_id sep_token_id
+initializer_range attention_dropout hidden_dropout residual_dropout dropout
+""".split())
+# The same of one family alone, with the reason.
+HARMLESS_OF = {
+}
+# Keys that mica reads and no file here states, with a value beside their default.
+ABSENT = {
+}
+
+
+# ---- runs ----
+
+def floats(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    n = 10 + struct.unpack("<H", data[8:10])[0]
+    return struct.unpack("<%df" % ((len(data) - n) // 4), data[n:])
+
+
+def numbers(model, args):
+    """What the program computes with the model; None: it refuses."""
+    with tempfile.TemporaryDirectory(prefix="mica-mutation-") as temp:
+        path = os.path.join(temp, "out.npy")
+        code, _, err = run(exe, args[0], model, *args[1:], *ARGS, "-o", path)
+        check(code in (0, 1), "%s: exit code %d: %s" % (model, code, err))
+        return floats(path) if code == 0 else None
+
+
+def differ(a, b):
+    if len(a) != len(b):
+        return True
+    mean = sum(a) / len(a)
+    std = math.sqrt(sum((x - mean) ** 2 for x in a) / len(a))
+    return not max(abs(x - y) for x, y in zip(a, b)) <= BOUND * std  # NaN is another result too
+
+
+# ---- changes ----
+
+def values_beside(value, siblings):
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, int):
+        return [value + 1, 2 * value + 2]
+    if isinstance(value, float):
+        return [1.5 * value, 0.5 * value] if value else [0.5]
+    if isinstance(value, str):
+        return [*sorted(set(siblings) - {value}), value + "-x"]
+    return [3, 0.5, True, "x", [3], {"x": 3}]  # null
+
+
+def places(value, path=()):
+    """(path, name, values beside it) of everything that can be changed in a document."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from places(item, (*path, key))
+    elif isinstance(value, list) and value:
+        words = [x for x in value if isinstance(x, str)]
+        for i, item in enumerate(value):
+            if isinstance(item, (dict, list)):
+                yield from places(item, (*path, i))
+            else:
+                yield (*path, i), values_beside(item, words)
+    else:
+        yield path, values_beside(None if value in ([], {}) else value, [])
+
+
+def name_of(path):
+    """rope_parameters.factor, layer_types; the wrapper and places in lists do not count."""
+    return ".".join(p for p in path if isinstance(p, str) and p != "text_config")
+
+
+class Folder:
+    """A folder whose config.json changes; the other files are links."""
+
+    def __init__(self, path, args):
+        self.path, self.args = path, args
+        with open(os.path.join(path, "config.json"), encoding="utf-8") as file:
+            self.config = json.load(file)
+        text = self.config.get("text_config", self.config)
+        self.family = text.get("model_type", self.config["model_type"])
+        self.places = list(places(self.config))
+        self.text = (("text_config",) if "text_config" in self.config else ())
+        self.places += [((*self.text, key), [value]) for key, value in
+                        ABSENT.get(self.family, {}).items() if key not in text]
+
+    def changed(self, path, value):
+        config = copy.deepcopy(self.config)
+        at = config
+        for key in path[:-1]:
+            at = at[key]
+        at[path[-1]] = value
+        with tempfile.TemporaryDirectory(prefix="mica-mutation-") as temp:
+            for file in os.listdir(self.path):
+                if file != "config.json":
+                    os.symlink(os.path.join(self.path, file), os.path.join(temp, file))
+            with open(os.path.join(temp, "config.json"), "w", encoding="utf-8") as file:
+                json.dump(config, file)
+            return numbers(temp, self.args)
+
+
+class Gguf:
+    """A file whose numbers change where they stand; keys of its architecture alone."""
+    FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q",
+               12: "d"}
+
+    def __init__(self, path, args):
+        self.path, self.args, self.places, self.at = path, args, [], 24
+        with open(path, "rb") as file:
+            self.data = file.read()
+        arch = ""
+        for _ in range(struct.unpack_from("<Q", self.data, 16)[0]):
+            key, kind = self.string(), self.take("I")
+            value = self.values(kind)
+            if key == "general.architecture":
+                arch = value
+            elif key.startswith(arch + ".") and isinstance(value, list):
+                short = key[len(arch) + 1:]
+                self.places += [((short, off, form), values_beside(x, [])) for off, form, x in value]
+        self.family = "gguf " + arch
+
+    def take(self, form):
+        x = struct.unpack_from("<" + form, self.data, self.at)[0]
+        self.at += struct.calcsize("<" + form)
+        return x
+
+    def string(self):
+        n = self.take("Q")
+        self.at += n
+        return self.data[self.at - n:self.at].decode("utf-8", "replace")
+
+    def values(self, kind):
+        """A string, or the places of numbers."""
+        if kind == 8:
+            return self.string()
+        if kind != 9:
+            off = self.at
+            return [(off, self.FORMATS[kind], self.take(self.FORMATS[kind]))]
+        kind, n = self.take("I"), self.take("Q")
+        items = [self.values(kind) for _ in range(n)]
+        return [x for item in items if isinstance(item, list) for x in item]
+
+    def changed(self, path, value):
+        _, off, form = path
+        data = bytearray(self.data)
+        struct.pack_into("<" + form, data, off, value)
+        with tempfile.TemporaryDirectory(prefix="mica-mutation-") as temp:
+            target = os.path.join(temp, "model.gguf")
+            with open(target, "wb") as file:
+                file.write(data)
+            return numbers(target, self.args)
+
+
+def comma(ids):
+    return ",".join(map(str, ids))
+
+
+def load(folder, name):
+    with open(os.path.join(folder, name), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def arguments(kind, folder):
+    if kind == "tiny":
+        return ["logits", "--ids", comma(load(folder, "ids.json")["prompt"])]
+    if kind == "embed":
+        texts = [c["text"] for c in load(folder, "embed.json")["cases"]]
+        return ["embed", "--truncate", "-p", max(texts, key=len)]
+    runs = load(folder, "runs.json")
+    return ["logits", "--ids", comma(runs["prompts"][-1]), "--canvas", comma(runs["canvases"][-1]),
+            "--steps", "2"]
+
+
+def checkpoints():
+    for kind in ("tiny", "embed", "diffusion"):
+        root = os.path.join(golden, kind)
+        for name in sorted(os.listdir(root)):
+            folder = os.path.join(root, name)
+            if not os.path.isdir(folder):
+                continue
+            gguf = os.path.join(folder, "model.gguf")
+            args = arguments(kind, folder)
+            yield Gguf(gguf, args) if os.path.exists(gguf) else Folder(folder, args)
+
+
+# ---- the verdict ----
+
+def tells(model, base, path, values):
+    """Whether the numbers change with this place, or no other value is taken there."""
+    n_same = 0
+    for value in values:
+        got = model.changed(path, value)
+        if got is not None and differ(base, got):
+            return True
+        n_same += got is not None
+    return n_same == 0
+
+
+def silent_keys(family, models):
+    """Names of keys that change nothing in any of the models."""
+    open_keys, told = {}, set()
+    skip = HARMLESS | set(HARMLESS_OF.get(family, {}))
+    for model in models:
+        base = None
+        for path, values in model.places:
+            name = path[0] if isinstance(model, Gguf) else name_of(path)
+            if name in told or skip & {name, name.split(".")[-1], name.split(".")[0]}:
+                continue
+            if base is None and (base := numbers(model.path, model.args)) is None:
+                check(False, model.path + ": refused as it is")
+                break
+            if tells(model, base, path, values):
+                told.add(name)
+            else:
+                open_keys.setdefault(name, os.path.basename(model.path))
+    return sorted(k for k in open_keys if k not in told)
+
+
+def main():
+    groups = {}
+    for model in checkpoints():
+        label = os.path.relpath(model.path, golden) if EACH else model.family
+        if not ONLY or model.family in ONLY or model.family.removeprefix("gguf ") in ONLY:
+            groups.setdefault(label, (model.family, []))[1].append(model)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        found = pool.map(lambda g: silent_keys(*g), groups.values())
+        for label, keys in zip(groups, found):
+            check(not keys, "%s: changes nothing: %s" % (label, ", ".join(keys)))
+    print("%d families" % len(groups))
+
+
+main()
+finish()
