@@ -118,9 +118,10 @@ int mica_verb_models(int argc, char **argv) {
     const arg_verb verb = {
         .name = "models",
         .usage = "mica models [MODEL] [--json]",
-        .about = "Lists the model families that are supported, with their tier and their GGUF\n"
-                 "name; of a model, says which rung of the ladder takes it and why, and checks the\n"
-                 "headers of all its files.",
+        .about =
+            "Lists the model families that are supported, with their tier and their GGUF\n"
+            "name; of a model, says which rung of the ladder takes it and why, and checks the\n"
+            "headers of all its files.",
         .examples = "  mica models\n"
                     "  mica models path/to/folder\n",
         .specs = specs,

@@ -17,7 +17,7 @@ void mica_folder_close(hf_folder *folder); /* NULL is fine */
 const char *mica_folder_path(const hf_folder *folder);
 const json_value *mica_folder_config(const hf_folder *folder);
 const json_value *mica_folder_generation_config(const hf_folder *folder); /* NULL: none */
-const json_value *mica_folder_quant_config(const hf_folder *folder); /* NULL: none */
+const json_value *mica_folder_quant_config(const hf_folder *folder);      /* NULL: none */
 
 /* Maps the shards and indexes all tensors by name. Errors: no safetensors, a shard or a tensor that
  * the index names is missing, a name in two shards. */

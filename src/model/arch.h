@@ -70,6 +70,9 @@ typedef enum qkv_layout {
 typedef enum window_rule {
     WINDOW_RULE_MISTRAL,    /* types mistral, ministral3: every layer; else none */
     WINDOW_RULE_MAX_LAYERS, /* i >= max_window_layers when use_sliding_window */
+    WINDOW_RULE_LAST,       /* likewise, without that flag */
+    WINDOW_RULE_EVEN,       /* even i < max_window_layers when use_sliding_window */
+    WINDOW_RULE_USED,       /* every layer when use_sliding_window */
     WINDOW_RULE_PATTERN,    /* layer i slides iff (i + 1) % pattern != 0; or letters "LLLG" */
     WINDOW_RULE_ALL,        /* every layer, if there is a window */
     WINDOW_RULE_NO_ROPE,    /* layers without rope, when use_sliding_window */
@@ -197,8 +200,8 @@ typedef enum gemma_rule {
 /* Encoders: rows see one another both ways, and there is no head: they make embeddings. Embeddings
  * are the sum of token, token type (0) and position, normed. */
 typedef struct encoder_rule {
-    /* How its classes' names begin, between spaces: blocks of other types have the same tensors, and
-     * only "architectures" shows a wrong type. NULL: any. */
+    /* How its classes' names begin, between spaces: blocks of other types have the same tensors,
+     * and only "architectures" shows a wrong type. NULL: any. */
     const char *classes;
     int64_t n_token_types; /* type_vocab_size when absent; 0: there are no token types */
     bool skips_padding;    /* position 0 is row pad_token_id + 1 of the table */

@@ -366,7 +366,8 @@ static const gguf_entry *read_pattern(gguf_reader *r, int64_t n_layers, int64_t 
 
 static void read_windows(gguf_reader *r, model_config *c) {
     const arch *a = r->arch;
-    if (a->windows == WINDOW_RULE_MAX_LAYERS) return; /* converters store no window for these */
+    bool is_stored = a->windows < WINDOW_RULE_MAX_LAYERS || a->windows > WINDOW_RULE_USED;
+    if (!is_stored) return; /* converters store no window for these */
     /* gemma2 has a default; without a stated window gemma3's layers are all full */
     int64_t fallback = a->local_rope_theta > 0.0 ? 0 : a->sliding_window;
     int64_t window = mica_meta_size(r, "attention.sliding_window", fallback, 0, CONFIG_MAX_COUNT);

@@ -32,8 +32,13 @@ static bool slides(const arch *a, const window_plan *p, int64_t layer) {
     case WINDOW_RULE_MISTRAL:
     case WINDOW_RULE_ALL:
         return p->all;
+    case WINDOW_RULE_USED:
+        return p->all;
     case WINDOW_RULE_MAX_LAYERS:
+    case WINDOW_RULE_LAST:
         return p->all && layer >= p->first;
+    case WINDOW_RULE_EVEN:
+        return p->all && layer < p->first && layer % 2 == 0;
     case WINDOW_RULE_PATTERN:
         if (!p->all || !p->pattern) return false;
         if (p->letters) return p->letters[(size_t)layer % strlen(p->letters)] == 'L';
@@ -73,11 +78,12 @@ static void check_layer_types(config_reader *r, const json_value *types, int64_t
 }
 
 /* sliding_window_pattern: a count, or letters. Where layers lose their rope with the window
- * (exaone4) no pattern means no window. */
+ * (exaone4) a pattern of null means no window. */
 static void read_pattern(config_reader *r, window_plan *p) {
     const char *key = "sliding_window_pattern";
     const json_value *v = mica_json_find_set(r->text, key);
-    if (!v && !p->types && r->arch->no_rope == NO_ROPE_GLOBAL) p->all = false;
+    bool is_null = !v && mica_json_find(r->text, key);
+    if (is_null && !p->types && r->arch->no_rope == NO_ROPE_GLOBAL) p->all = false;
     if (v && v->kind == JSON_KIND_STRING) {
         p->letters = v->string;
         if (!v->n || strspn(v->string, "LG") != v->n)
@@ -91,6 +97,11 @@ static void read_pattern(config_reader *r, window_plan *p) {
                                      1, CONFIG_MAX_COUNT);
     int64_t least = r->arch->no_rope == NO_ROPE_GLOBAL ? 0 : 1;
     p->pattern = mica_config_integer(r, r->text, key, p->pattern, least, CONFIG_MAX_COUNT);
+}
+
+/* Absent: what Transformers' configuration classes assume. */
+static int64_t read_max_window_layers(config_reader *r, int64_t fallback) {
+    return mica_config_integer(r, r->text, "max_window_layers", fallback, 0, CONFIG_MAX_COUNT);
 }
 
 static window_plan read_plan(config_reader *r, const model_config *c, int32_t window,
@@ -109,12 +120,16 @@ static window_plan read_plan(config_reader *r, const model_config *c, int32_t wi
     case WINDOW_RULE_CHUNKS:
         break;
     case WINDOW_RULE_NO_ROPE:
+    case WINDOW_RULE_USED:
         p.all = mica_config_flag(r, r->text, "use_sliding_window", false) && window > 0;
         break;
     case WINDOW_RULE_MAX_LAYERS:
+    case WINDOW_RULE_EVEN:
         p.all = mica_config_flag(r, r->text, "use_sliding_window", false) && window > 0;
-        /* what the Transformers configuration class assumes */
-        p.first = mica_config_integer(r, r->text, "max_window_layers", 28, 0, CONFIG_MAX_COUNT);
+        p.first = read_max_window_layers(r, 28);
+        break;
+    case WINDOW_RULE_LAST:
+        p.first = read_max_window_layers(r, 62);
         break;
     case WINDOW_RULE_PATTERN:
         read_pattern(r, &p);

@@ -181,8 +181,7 @@ static void read_shared(config_reader *r, model_config *c) {
 /* Where a key says how scores are formed, it must be the family's way. */
 static void read_scoring(config_reader *r) {
     router_rule scores = r->arch->moe->scores;
-    const char *want =
-        scores == ROUTER_SIGMOID || scores == ROUTER_INPUT ? "sigmoid" : "softmax";
+    const char *want = scores == ROUTER_SIGMOID || scores == ROUTER_INPUT ? "sigmoid" : "softmax";
     static const char *const keys[] = {"scoring_func", "moe_gate_act",
                                        "moe_router_activation_func"};
     for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {

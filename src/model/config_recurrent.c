@@ -27,7 +27,7 @@ static void read_conv(config_reader *r, model_config *c) {
     c->ssm.conv_width = mica_config_integer(r, r->text, "conv_L_cache", 3, 1, 64);
     c->ssm.conv_bias = mica_config_flag(r, r->text, "conv_bias", false);
     c->ssm.in_bias = c->ssm.out_bias = c->ssm.conv_bias;
-    if (!types && list && list->kind != JSON_KIND_ARRAY && !r->st)
+    if (list && list->kind != JSON_KIND_ARRAY && !r->st)
         r->st = mica_fail(r->err, MICA_E_FORMAT,
                           "%s: config.json: \"full_attn_idxs\" must be a list of layers", r->where);
     for (int64_t i = 0; !r->st && i < c->n_layers; i++) {

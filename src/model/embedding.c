@@ -285,10 +285,8 @@ static void read_limit(embedding_reader *r, embedding_config *c) {
 
 static mica_status read_folder(const model *m, mica_arena *arena, embedding_config *c,
                                mica_error *err) {
-    embedding_reader r = {.folder = m->path,
-                          .hidden_size = m->config.hidden_size,
-                          .arena = arena,
-                          .err = err};
+    embedding_reader r = {
+        .folder = m->path, .hidden_size = m->config.hidden_size, .arena = arena, .err = err};
     read_modules(&r, c);
     read_prompts(&r, c);
     read_limit(&r, c);

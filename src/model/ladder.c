@@ -127,9 +127,10 @@ static const char *wrapped_type(const char *type) {
     return NULL;
 }
 
-/* A text model that is not the one of its wrapper would be read with keys that mean something else. */
-static mica_status check_text_type(const model_kind *kind, const json_value *text, const char *where,
-                                   mica_error *err) {
+/* A text model that is not the one of its wrapper would be read with keys that mean something else.
+ */
+static mica_status check_text_type(const model_kind *kind, const json_value *text,
+                                   const char *where, mica_error *err) {
     char type[48];
     if (!mica_json_find_set(text, "model_type") || !find_arch(remap(kind->file_type)))
         return MICA_OK; /* mistral3 holds what it likes; what is unknown is refused as such */

@@ -263,8 +263,8 @@ typedef struct model_rung {
     size_t n_files, n_tensors;
     uint64_t file_bytes;
 } model_rung;
-/* Which rung takes a folder or GGUF file; the error of a file that none takes is the answer too. All
- * files of weights are opened and their headers checked; no tensor is read. */
+/* Which rung takes a folder or GGUF file; the error of a file that none takes is the answer too.
+ * All files of weights are opened and their headers checked; no tensor is read. */
 mica_status mica_model_rung(model_rung *out, const char *path, mica_error *err);
 /* The i-th type that is another name of a family; false: there are no more. */
 bool mica_model_synonym(size_t i, const char **type, const char **target);

@@ -70,6 +70,32 @@ def safetensors_bytes():
     Folder().write("model.safetensors", raw[:8] + b"[" + raw[9:]).fails("model.safetensors")
 
 
+def rungs():
+    """`mica models PATH`: which rung and why, and that all files are there and in order."""
+    source = os.path.join(golden, "tiny", "llama-sharded")
+    shards = sorted(os.path.basename(p) for p in glob.glob(os.path.join(source, "*.safetensors")))
+    code, out, _ = run(exe, "models", source)
+    check(code == 0 and out.startswith(b"llama, generic: model_type \"llama\": ") and
+          b"2 files" in out, "models: %r" % out)
+    code, out, _ = run(exe, "models", os.path.join(golden, "tiny", "gemma4-moe-bf16"), "--json")
+    row = json.loads(out)
+    check(row["tier"] == "specialized" and row["files"] == 1 and row["tensors"] > 20 and
+          "another name of" in row["why"], row)
+    code, out, _ = run(exe, "models", os.path.join(golden, "tiny", "gguf-llama", "model.gguf"))
+    check(code == 0 and b"general.architecture \"llama\"" in out and b"1 file," in out, out)
+    for spoil in (lambda p: os.remove(p), lambda p: os.truncate(p, 100)):
+        with tempfile.TemporaryDirectory(prefix="mica-bad-") as temp:
+            folder = shutil.copytree(source, os.path.join(temp, "m"))
+            spoil(os.path.join(folder, shards[1]))
+            for args in (["models"], ["models", "--json"], ["inspect"]):
+                check_error(exe, [*args, folder], 1, shards[1])
+    for verb in ("models", "inspect", "bench"):
+        for name in (shards[0], "config.json"):
+            check_error(exe, [verb, os.path.join(source, name)], 1, "give the folder, " + source)
+    check_error(exe, ["logits", os.path.join(BASE, "model.safetensors"), *IDS, "-o", os.devnull], 1,
+                "one file of a model's folder; give the folder, " + BASE)
+
+
 def safetensors_entries():
     header, data = read_safetensors(os.path.join(BASE, "model.safetensors"))
     name = "model.layers.0.mlp.up_proj.weight"
@@ -212,6 +238,7 @@ def ggufs():
 safetensors_bytes()
 safetensors_entries()
 configs()
+rungs()
 requests()
 output_targets()
 ggufs()

@@ -47,12 +47,12 @@ def floats(path):
     return struct.unpack("<%df" % ((len(data) - n) // 4), data[n:])
 
 
-def numbers(model, args):
+def numbers(model, args, what=""):
     """What the program computes with the model; None: it refuses."""
     with tempfile.TemporaryDirectory(prefix="mica-mutation-") as temp:
         path = os.path.join(temp, "out.npy")
         code, _, err = run(exe, args[0], model, *args[1:], *ARGS, "-o", path)
-        check(code in (0, 1), "%s: exit code %d: %s" % (model, code, err))
+        check(code in (0, 1), "%s %s: exit code %d: %s" % (model, what, code, err))
         return floats(path) if code == 0 else None
 
 
@@ -70,7 +70,7 @@ def values_beside(value, siblings):
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, int):
-        return [value + 1, 2 * value + 2]
+        return [value + 1, 2 * value + 2] + [value // 2] * (value > 1)
     if isinstance(value, float):
         return [1.5 * value, 0.5 * value] if value else [0.5]
     if isinstance(value, str):
@@ -125,7 +125,7 @@ class Folder:
                     os.symlink(os.path.join(self.path, file), os.path.join(temp, file))
             with open(os.path.join(temp, "config.json"), "w", encoding="utf-8") as file:
                 json.dump(config, file)
-            return numbers(temp, self.args)
+            return numbers(temp, self.args, "(%s with %s = %r)" % (self.path, path, value))
 
 
 class Gguf:
@@ -177,7 +177,7 @@ class Gguf:
             target = os.path.join(temp, "model.gguf")
             with open(target, "wb") as file:
                 file.write(data)
-            return numbers(target, self.args)
+            return numbers(target, self.args, "(%s with %s = %r)" % (self.path, path, value))
 
 
 def comma(ids):

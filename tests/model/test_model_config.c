@@ -3,6 +3,7 @@
  */
 #include "cmocka_base.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -211,7 +212,8 @@ static void test_original_length(reading *r) {
         int64_t original;
         double attention_factor;
     } cases[] = {
-        {",\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4}}", 256, 0.1 * 1.3862943611198906 + 1},
+        {",\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4}}", 256,
+         0.1 * 1.3862943611198906 + 1},
         {",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":4}}", 256, -1},
         {",\"original_max_position_embeddings\":64,\"rope_scaling\":{\"rope_type\":\"yarn\","
          "\"factor\":4,\"original_max_position_embeddings\":32,\"mscale\":0.5}}",

@@ -59,6 +59,8 @@ static const refusal documents[] = {
     /* numbers that no float holds */
     {OF("granite") ",\"embedding_multiplier\":1e39}", MICA_E_FORMAT,
      "\"embedding_multiplier\" must be a finite number"},
+    {OF("lfm2") ",\"layer_types\":[\"conv\",\"conv\",\"conv\",\"conv\"],\"full_attn_idxs\":\"x\"}",
+     MICA_E_FORMAT, "\"full_attn_idxs\" must be a list of layers"},
     {OF("llama4_text") ",\"no_rope_layers\":[\"x\"]}", MICA_E_FORMAT, "\"no_rope_layers\""},
     /* ropes */
     {OF("phi3") ROPE("yarn"), MICA_E_UNSUPPORTED,
@@ -157,13 +159,15 @@ static const refusal documents[] = {
     /* wrappers */
     {"{\"model_type\":\"gemma4\",\"text_config\":{\"model_type\":\"llama\"}}", MICA_E_UNSUPPORTED,
      "text_config has model_type \"llama\"; a \"gemma4\" holds a \"gemma4_text\""},
-    {"{\"model_type\":\"gemma3n\",\"text_config\":{\"model_type\":\"gemma3n_x\"}}", MICA_E_UNSUPPORTED,
+    {"{\"model_type\":\"gemma3n\",\"text_config\":{\"model_type\":\"gemma3n_x\"}}",
+     MICA_E_UNSUPPORTED,
      "text_config has model_type \"gemma3n_x\"; a \"gemma3n\" holds a \"gemma3n_text\""},
     {"{\"model_type\":\"diffusion_gemma\",\"text_config\":{\"model_type\":\"gemma4_text\"}}",
      MICA_E_UNSUPPORTED, "a \"diffusion_gemma\" holds a \"diffusion_gemma\""},
     {"{\"model_type\":\"gemma3\",\"text_config\":{\"model_type\":\"gemma2\"}}", MICA_E_UNSUPPORTED,
      "a \"gemma3\" holds a \"gemma3_text\""},
-    {"{\"model_type\":\"gemma4\",\"text_config\":{\"model_type\":7}}", MICA_E_FORMAT, "\"model_type\""},
+    {"{\"model_type\":\"gemma4\",\"text_config\":{\"model_type\":7}}", MICA_E_FORMAT,
+     "\"model_type\""},
     {"{\"model_type\":\"diffusion_gemma\",\"rms_norm_eps\":0}", MICA_E_FORMAT,
      "\"rms_norm_eps\" must be above 0"},
     {OF("llama4_text") ",\"num_local_experts\":2,\"num_experts_per_tok\":1,"
@@ -230,7 +234,8 @@ static const struct {
      "the first module must be Transformer; found \"WordEmbeddings\""},
     {{MODULES(TRANSFORMER "," MODULE("Normalize"))},
      MICA_E_UNSUPPORTED,
-     "the order must be Transformer, one Pooling, then perhaps Normalize; out of place is \"Normalize\""},
+     "the order must be Transformer, one Pooling, then perhaps Normalize; out of place is "
+     "\"Normalize\""},
     {{MODULES(TRANSFORMER "," POOLING "," POOLING), MEAN},
      MICA_E_UNSUPPORTED,
      "out of place is \"Pooling\""},
@@ -274,7 +279,9 @@ static const struct {
     {{MEAN, {"sentence_bert_config.json", "{\"do_lower_case\":\"false\"}"}},
      MICA_E_FORMAT,
      "\"do_lower_case\" must be true or false"},
-    {{POOL("{}")}, MICA_E_FORMAT, "1_Pooling/config.json: it must be an object that says how to pool"},
+    {{POOL("{}")},
+     MICA_E_FORMAT,
+     "1_Pooling/config.json: it must be an object that says how to pool"},
     {{POOL("[]")}, MICA_E_FORMAT, "it must be an object that says how to pool"},
     {{POOL("{\"pooling_mode_cls_token\":\"false\"}")},
      MICA_E_FORMAT,
