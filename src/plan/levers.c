@@ -16,8 +16,9 @@ const lever_info mica_levers[LEVER_N] = {
     [LEVER_INT16] = {"int16", "quantized weights times rows quantized to two bytes", true, false},
     [LEVER_INT8] = {"int8", "to one byte, where that is enough: gated pairs, after attention", true,
                     false},
-    [LEVER_BF16] = {"bf16", "prompt matmuls in bf16 on machines with tiles", true,
-                    true},
+    [LEVER_INT8_DOWN] = {"int8-down", "in prompts also for what reads a gated pair's product", true,
+                         true},
+    [LEVER_BF16] = {"bf16", "prompt matmuls in bf16 on machines with tiles", true, true},
 };
 
 lever_set mica_levers_exact(void) { return (lever_set){0}; }

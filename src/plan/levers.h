@@ -8,12 +8,13 @@
 #include <stdbool.h>
 
 typedef enum lever {
-    LEVER_SWIGLU, /* gate, up, silu and product as one kernel */
-    LEVER_GEGLU,  /* gate, up, gelu (either form) and product as one kernel */
-    LEVER_FLASH,  /* attention in blocks of rows, with fused multiply-adds */
-    LEVER_INT16,  /* quantized weights times rows quantized to two bytes */
-    LEVER_INT8,   /* to one byte, where that is enough: gated pairs, after attention */
-    LEVER_BF16,   /* prompt rows and weights rounded to bf16, on machines with tiles */
+    LEVER_SWIGLU,    /* gate, up, silu and product as one kernel */
+    LEVER_GEGLU,     /* gate, up, gelu (either form) and product as one kernel */
+    LEVER_FLASH,     /* attention in blocks of rows, with fused multiply-adds */
+    LEVER_INT16,     /* quantized weights times rows quantized to two bytes */
+    LEVER_INT8,      /* to one byte, where that is enough: gated pairs, after attention */
+    LEVER_INT8_DOWN, /* in prompts also for what reads a gated pair's product */
+    LEVER_BF16,      /* prompt rows and weights rounded to bf16, on machines with tiles */
     LEVER_N
 } lever;
 

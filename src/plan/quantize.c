@@ -1,9 +1,10 @@
-/* quantize.c: the levers int16, int8 and bf16: matmuls over quantized weights read rows that were
- * quantized to two bytes or one, or rounded to bf16, once for each tensor and for all matmuls that
- * read it.
+/* quantize.c: the levers int16, int8, int8-down and bf16: matmuls over quantized weights read rows
+ * that were quantized to two bytes or one, or rounded to bf16, once for each tensor and for all
+ * matmuls that read it.
  *
  * One byte does not pass the gates everywhere: it serves gated pairs and what reads an attention's
- * output, which were measured to stand it (docs/performance.md); all others read fine rows.
+ * output, in prompts also what reads a pair's product, which were measured to stand it
+ * (docs/performance.md); all others read fine rows.
  *
  * Where the target multiplies in bf16 (it has tiles) that comes first.
  *
@@ -46,8 +47,9 @@ static graph_id append(renumbering *r, const graph_node *node, bool live) {
 
 /* Whether one byte is enough. */
 static bool is_coarse(const plan_work *w, const graph_node *matmul) {
-    if (!mica_lever_on(w->options->levers, LEVER_INT8)) return false;
     graph_op from = w->nodes[mica_plan_base(w, matmul->src[0])].op;
+    if (from == OP_GLU_MATMUL && mica_lever_on(w->options->levers, LEVER_INT8_DOWN)) return true;
+    if (!mica_lever_on(w->options->levers, LEVER_INT8)) return false;
     return matmul->op == OP_GLU_MATMUL || matmul->op == OP_EXPERT_GLU_MATMUL ||
            from == OP_ATTENTION || from == OP_FLASH_ATTENTION;
 }
@@ -177,8 +179,9 @@ static mica_status begin(renumbering *r, mica_error *err) {
 mica_status mica_plan_quantize(plan_work *w, mica_error *err) {
     bool int16 = mica_lever_on(w->options->levers, LEVER_INT16);
     bool int8 = mica_lever_on(w->options->levers, LEVER_INT8);
+    bool down = mica_lever_on(w->options->levers, LEVER_INT8_DOWN);
     bool bf16 = mica_lever_on(w->options->levers, LEVER_BF16) && !has_margins(w);
-    if (!int16 && !int8 && !bf16) {
+    if (!int16 && !int8 && !down && !bf16) {
         mica_plan_note(w, "quantize: off");
         return MICA_OK;
     }
@@ -190,9 +193,9 @@ mica_status mica_plan_quantize(plan_work *w, mica_error *err) {
     memcpy(w->live, r.live, (size_t)r.n * sizeof(*r.live));
     for (int i = 0; i < w->g->n_outputs; i++)
         w->outputs[i] = r.new_id[w->outputs[i]];
-    mica_plan_note(w, "quantize%s%s%s: %" PRId32 " matmuls read %" PRId32 " quantized tensors",
-                   int16 ? " int16" : "", int8 ? " int8" : "", bf16 ? " bf16" : "", n_changed,
-                   r.n - w->n_nodes);
+    mica_plan_note(w, "quantize%s%s%s%s: %" PRId32 " matmuls read %" PRId32 " quantized tensors",
+                   int16 ? " int16" : "", int8 ? " int8" : "", down ? " int8-down" : "",
+                   bf16 ? " bf16" : "", n_changed, r.n - w->n_nodes);
     w->n_nodes = r.n;
     mica_plan_dead_code(w);
 out:

@@ -24,6 +24,7 @@ static const setting settings[] = {
     {"geglu", 1u << LEVER_GEGLU, false},
     {"int16", 1u << LEVER_INT16, false},
     {"int8", 1u << LEVER_SWIGLU | 1u << LEVER_GEGLU | 1u << LEVER_INT8, false},
+    {"int8-down", 1u << LEVER_SWIGLU | 1u << LEVER_GEGLU | 1u << LEVER_INT8_DOWN, false},
     {"flash", 1u << LEVER_FLASH, false},
     {"bf16", 1u << LEVER_BF16, false}, /* only where there are tiles */
     {"defaults", 0, true},
@@ -108,9 +109,9 @@ static void levers_fire(void **state) {
     (void)state;
     static const char *const names[] = {"llama-bf16", "gemma3-bf16", "qwen3_moe-q4"};
     static const bool fused[3][N_SETTINGS] = {
-        {false, true, false, false, true, false, false, true},
-        {false, false, true, false, true, false, false, true},
-        {false, true, false, false, true, false, false, true}};
+        {false, true, false, false, true, true, false, false, true},
+        {false, false, true, false, true, true, false, false, true},
+        {false, true, false, false, true, true, false, false, true}};
     for (int k = 0; k < 3; k++) {
         int n;
         tiny *t = tiny_load_all(root, names[k], &n);

@@ -117,6 +117,7 @@ static void gates(void **state) {
     int n_wrong = n_wrong_gates(texts, gelu ? "geglu" : "swiglu", pair);
     n_wrong += n_wrong_gates(texts, "int16", 1u << LEVER_INT16);
     n_wrong += n_wrong_gates(texts, "int8", pair | 1u << LEVER_INT8);
+    n_wrong += n_wrong_gates(texts, "int8-down", pair | 1u << LEVER_INT8_DOWN);
     n_wrong += n_wrong_gates(texts, "flash", 1u << LEVER_FLASH);
     n_wrong += n_wrong_gates(texts, "defaults", UINT32_MAX);
     for (int k = 0; k < 3; k++)

@@ -151,6 +151,25 @@ static void bench_bf16(const cpu_table *table, const char *isa) {
     }
 }
 
+/* Prompts on machines without tiles: shapes of SmolLM2 and of a 1b model, each form as GGUF files
+ * have it. */
+static void bench_prompts(const cpu_table *table, const char *isa) {
+    static const int64_t shapes[][2] = {{1536, 576}, {576, 1536}, {2048, 2048}, {8192, 2048}};
+    if (!strcmp(isa, "ref")) return;
+    for (int form = 0; form < check_form_count(); form++) {
+        weight_form f;
+        check_form_at(form, &f);
+        bool q4 = f.kind == WEIGHT_AFFINE && f.group == 32 && f.scale == SCALE_F16 && f.bits == 4;
+        if (!q4 || f.bias != BIAS_GROUP) continue;
+        for (int i = 0; i < 4; i++)
+            for (int fine = 0; fine < 2; fine++) {
+                bench_peak(PEAK_INT8);
+                bench_matmul_i8(table, isa, form, CHECK_PANELS, fine, 512, shapes[i][0],
+                                shapes[i][1]);
+            }
+    }
+}
+
 /* The special forms, and every width in groups of 64 with bf16 scales and biases. */
 static void bench_forms(const cpu_table *table, const char *isa, bool i8) {
     for (int form = 0; form < check_form_count(); form++) {
@@ -204,6 +223,7 @@ static void bench_attention(const cpu_table *table, const char *isa, graph_op op
 int check_bench(const cpu_table *table, const char *filter, const char *isa) {
     if (!filter || strstr("matmul", filter)) bench_forms(table, isa, false);
     if (!filter || strstr("matmul_i8", filter)) bench_forms(table, isa, true);
+    if (!filter || strstr("matmul_i8_prompt", filter)) bench_prompts(table, isa);
     if (!filter || strstr("matmul_bf16", filter)) bench_bf16(table, isa);
     const graph_op ops[2] = {OP_ATTENTION, OP_FLASH_ATTENTION};
     for (int i = 0; i < 2; i++) {

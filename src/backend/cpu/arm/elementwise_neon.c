@@ -21,7 +21,7 @@ const cpu_kernel mica_kernels_elementwise_neon[] = {
     {"cast_neon", OP_CAST, ISA_NEON, declines_elements, n_units_elements, run_elements, NULL},
     {"expert_combine_neon", OP_EXPERT_COMBINE, ISA_NEON, declines_elements,
      n_units_elements, run_combine, NULL},
-    {"rope_neon", OP_ROPE, ISA_NEON, declines_rope, n_units_rope, run_rope, NULL},
+    {"rope_neon", OP_ROPE, ISA_NEON, declines_elements, n_units_rope, run_rope, scratch_rope},
 };
 const int mica_n_kernels_elementwise_neon =
     sizeof(mica_kernels_elementwise_neon) / sizeof(mica_kernels_elementwise_neon[0]);

@@ -75,6 +75,9 @@ static inline v16 v16_of_int(v16i a) {
     V16_EACH(v16, vcvtq_f32_s32(vreinterpretq_s32_u32(a.q[i])));
 }
 
+/* Lanes 2i and 2i + 1 change places. */
+static inline v16 v16_swap_pairs(v16 x) { V16_EACH(v16, vrev64q_f32(x.q[i])); }
+
 static inline float v16_first(v16 x) { return vgetq_lane_f32(x.q[0], 0); }
 
 /* The tree of lanes.h: lane i + lane i+8, then +4, +2, +1. */

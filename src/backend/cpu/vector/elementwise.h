@@ -112,9 +112,8 @@ static inline void run_combine(const kernel_call *call, int64_t begin, int64_t e
 
 /* ---- rope ---- */
 
-static inline const char *declines_rope(const kernel_call *call) {
-    if (call->attr->rope.traditional) return "pairs of neighbours";
-    return declines_elements(call);
+static inline size_t scratch_rope(const kernel_call *call) {
+    return 2 * sizeof(float) * (size_t)padded(call->attr->rope.dims);
 }
 
 /* Channels [i, i + left) of the first half and their partners; tails through copies. */
@@ -146,16 +145,61 @@ static inline void rotate_chunk(const kernel_call *call, const uint8_t *x, const
     }
 }
 
+static inline void rotate_halves(const kernel_call *call, const uint8_t *x, const uint8_t *angles,
+                                 uint8_t *out) {
+    int64_t half = call->attr->rope.dims / 2;
+    for (int64_t i = 0; i < half; i += 16)
+        rotate_chunk(call, x, angles, out, i, half - i);
+}
+
+/* Cosine and sine of a row, each for both of its neighbours: c, c and -s, s. */
+static inline void spread_angles(const kernel_call *call, const uint8_t *angles, float *cosines,
+                                 float *sines) {
+    mica_dtype t = call->src[1].dtype;
+    int64_t half = call->attr->rope.dims / 2;
+    for (int64_t i = 0; i < half; i++) {
+        float s = mica_load_f(angles, t, (size_t)(half + i));
+        cosines[2 * i] = cosines[2 * i + 1] = mica_load_f(angles, t, (size_t)i);
+        sines[2 * i] = -s;
+        sines[2 * i + 1] = s;
+    }
+}
+
+/* x1 c - x2 s is x1 c + x2 (-s), and a sum does not ask which comes first. */
+static inline void rotate_neighbours(const kernel_call *call, const uint8_t *x,
+                                     const float *cosines, const float *sines, uint8_t *out) {
+    mica_dtype xt = call->src[0].dtype, t = call->out.dtype;
+    int64_t dims = call->attr->rope.dims;
+    float scale = mica_round_to(call->attr->rope.input_scale, t);
+    for (int64_t i = 0; i < dims; i += 16) {
+        int64_t left = dims - i;
+        v16 a = left >= 16 ? v16_load_as(at(x, xt, i), xt) : v16_load_part(at(x, xt, i), xt, left);
+        if (call->attr->rope.input_scale != 1.0f) a = v16_round_to(v16_mul(a, v16_set(scale)), t);
+        v16 y = v16_add(v16_mul(a, v16_load(cosines + i)),
+                        v16_mul(v16_swap_pairs(a), v16_load(sines + i)));
+        if (left >= 16)
+            v16_store_as(at_mut(out, t, i), t, y);
+        else
+            v16_store_part(at_mut(out, t, i), t, left, y);
+    }
+}
+
 static inline void run_rope(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
-    (void)scratch;
     const kernel_operand *x = &call->src[0], *angles = &call->src[1], *out = &call->out;
-    int64_t n = operand_width(x), dims = call->attr->rope.dims, half = dims / 2;
+    int64_t n = operand_width(x), dims = call->attr->rope.dims, spread_row = -1;
+    float *cosines = scratch, *sines = cosines + padded(dims);
     for (int64_t u = begin; u < end; u++) {
+        int64_t row = u / x->dim[1];
         const uint8_t *px = at(x->data, x->dtype, operand_row(x, u));
-        const uint8_t *pa = at(angles->data, angles->dtype, operand_row(angles, u / x->dim[1]));
+        const uint8_t *pa = at(angles->data, angles->dtype, operand_row(angles, row));
         uint8_t *po = at_mut(out->data, out->dtype, operand_row(out, u));
-        for (int64_t i = 0; i < half; i += 16)
-            rotate_chunk(call, px, pa, po, i, half - i);
+        if (!call->attr->rope.traditional) {
+            rotate_halves(call, px, pa, po);
+        } else {
+            if (row != spread_row) spread_angles(call, pa, cosines, sines);
+            spread_row = row;
+            rotate_neighbours(call, px, cosines, sines, po);
+        }
         for (int64_t i = dims; i < n; i++)
             mica_store_f(po, out->dtype, (size_t)i, mica_load_f(px, x->dtype, (size_t)i));
     }

@@ -21,7 +21,7 @@ const cpu_kernel mica_kernels_elementwise_avx2[] = {
     {"cast_avx2", OP_CAST, ISA_AVX2, declines_elements, n_units_elements, run_elements, NULL},
     {"expert_combine_avx2", OP_EXPERT_COMBINE, ISA_AVX2, declines_elements,
      n_units_elements, run_combine, NULL},
-    {"rope_avx2", OP_ROPE, ISA_AVX2, declines_rope, n_units_rope, run_rope, NULL},
+    {"rope_avx2", OP_ROPE, ISA_AVX2, declines_elements, n_units_rope, run_rope, scratch_rope},
 };
 const int mica_n_kernels_elementwise_avx2 =
     sizeof(mica_kernels_elementwise_avx2) / sizeof(mica_kernels_elementwise_avx2[0]);

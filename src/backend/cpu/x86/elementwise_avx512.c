@@ -23,7 +23,7 @@ const cpu_kernel mica_kernels_elementwise_avx512[] = {
     {"cast_avx512", OP_CAST, ISA_AVX512, declines_elements, n_units_elements, run_elements, NULL},
     {"expert_combine_avx512", OP_EXPERT_COMBINE, ISA_AVX512, declines_elements,
      n_units_elements, run_combine, NULL},
-    {"rope_avx512", OP_ROPE, ISA_AVX512, declines_rope, n_units_rope, run_rope, NULL},
+    {"rope_avx512", OP_ROPE, ISA_AVX512, declines_elements, n_units_rope, run_rope, scratch_rope},
 };
 const int mica_n_kernels_elementwise_avx512 =
     sizeof(mica_kernels_elementwise_avx512) / sizeof(mica_kernels_elementwise_avx512[0]);

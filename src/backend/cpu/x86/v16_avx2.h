@@ -112,6 +112,11 @@ static inline v16 v16_of_int(v16i a) {
     return v16_pair(_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi));
 }
 
+/* Lanes 2i and 2i + 1 change places. */
+static inline v16 v16_swap_pairs(v16 x) {
+    return v16_pair(_mm256_permute_ps(x.lo, 0xB1), _mm256_permute_ps(x.hi, 0xB1));
+}
+
 static inline float v16_first(v16 x) { return _mm256_cvtss_f32(x.lo); }
 
 /* The tree of lanes.h: lane i + lane i+8, then +4, +2, +1. */

@@ -57,6 +57,9 @@ static inline v16i v16i_right(v16i a, int n) { return _mm512_srl_epi32(a, _mm_cv
 static inline v16i v16i_right16(v16i a) { return _mm512_srli_epi32(a, 16); }
 static inline v16 v16_of_int(v16i a) { return _mm512_cvtepi32_ps(a); }
 
+/* Lanes 2i and 2i + 1 change places. */
+static inline v16 v16_swap_pairs(v16 x) { return _mm512_permute_ps(x, 0xB1); }
+
 static inline float v16_first(v16 x) { return _mm512_cvtss_f32(x); }
 
 /* The tree of lanes.h: lane i + lane i+8, then +4, +2, +1. */
