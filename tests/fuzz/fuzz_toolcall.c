@@ -35,7 +35,7 @@ static void check(const toolcall_dialect *d, const toolcall_options *o, bool is_
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     if (n < 4 || n - 4 > MAX_BYTES) return 0;
-    toolcall_dialect d = {&mica_call_formats[data[0] % mica_n_call_formats], NULL};
+    toolcall_dialect d = {.format = &mica_call_formats[data[0] % mica_n_call_formats]};
     size_t r = data[1] % (mica_n_reasoning_formats + 1);
     if (r < mica_n_reasoning_formats) d.reasoning = &mica_reasoning_formats[r];
     toolcall_options o = {

@@ -284,6 +284,11 @@ static bool is_key(const schema_list *a, const schema_list *b) {
     return a->n == b->n && (!a->n || memcmp(a->items, b->items, a->n * sizeof(*a->items)) == 0);
 }
 
+static bool is_memo(const schema_memo *m, const schema_list *key, const schema_site *site) {
+    return m->site.notation == site->notation && m->site.seen == site->seen &&
+           m->site.types == site->types && is_key(&m->key, key);
+}
+
 static mica_status add_memo(schema_compiler *c, const schema_list *key, uint32_t *rule) {
     if (c->n_memos == c->memos_capacity) {
         size_t capacity = 2 * c->memos_capacity + 16;
@@ -293,7 +298,7 @@ static mica_status add_memo(schema_compiler *c, const schema_list *key, uint32_t
         c->memos_capacity = capacity;
     }
     if (!mica_build_rule(c->b, "schema", 6, rule)) return mica_schema_check(c, NULL);
-    c->memos[c->n_memos++] = (schema_memo){*key, *rule};
+    c->memos[c->n_memos++] = (schema_memo){*key, c->site, *rule};
     return MICA_OK;
 }
 
@@ -302,7 +307,7 @@ mica_status mica_schema_place(schema_compiler *c, const schema_list *list, const
     mica_status st = make_key(c, list, &key);
     if (st) return st;
     for (size_t i = c->n_memos; i-- > 0;) {
-        if (!is_key(&c->memos[i].key, &key)) continue;
+        if (!is_memo(&c->memos[i], &key, &c->site)) continue;
         *out = mica_expr_rule(c->b, c->memos[i].rule);
         return mica_schema_check(c, *out);
     }
@@ -333,26 +338,32 @@ static const expr *make_space(grammar_build *b) {
     return mica_expr_alt(b, items, 3);
 }
 
+const expr *mica_schema_space(grammar_build *b, bool is_compact) {
+    uint32_t rule;
+    if (is_compact) return b->empty;
+    if (!b->space_rule) {
+        const expr *space = make_space(b);
+        if (!space || !mica_build_rule(b, "space", 5, &rule)) return NULL;
+        b->rules[rule].body = space;
+        b->space_rule = rule + 1;
+    }
+    return mica_expr_rule(b, b->space_rule - 1);
+}
+
 mica_status mica_schema_compiler_init(schema_compiler *c, grammar_build *b, const json_value *root,
                                       const schema_options *options, mica_error *err) {
     *c = (schema_compiler){.b = b, .root = root, .err = err};
     if (options) c->options = *options;
-    c->space = b->empty;
-    if (c->options.is_compact) return MICA_OK;
-    if (!b->space_rule) {
-        uint32_t rule;
-        const expr *space = make_space(b);
-        if (!space || !mica_build_rule(b, "space", 5, &rule)) return mica_schema_check(c, NULL);
-        b->rules[rule].body = space;
-        b->space_rule = rule + 1;
-    }
-    c->space = mica_expr_rule(b, b->space_rule - 1);
-    return mica_schema_check(c, c->space);
+    c->site = (schema_site){.notation = &c->json, .types = SCHEMA_ALL};
+    bool ok = mica_notation_json(&c->json, b, mica_schema_space(b, c->options.is_compact));
+    return mica_schema_check(c, ok ? b->empty : NULL);
 }
 
 void mica_schema_compiler_deinit(schema_compiler *c) {
     mica_free(c->memos);
+    mica_free(c->texts);
     c->memos = NULL;
+    c->texts = NULL;
 }
 
 mica_status mica_grammar_compile_schema(grammar **out, const json_value *schema,

@@ -34,7 +34,9 @@ static mica_status item_place(schema_compiler *c, const schema_list *flat, size_
         const json_value *v = prefix && i < prefix->n ? prefix->items[i] : items;
         if (v && !mica_schema_push(c, &list, v)) return fail_memory(c);
     }
-    return mica_schema_place(c, &list, out);
+    mica_status st = mica_schema_child(c, NULL, 0, &list, out);
+    if (!st) *out = mica_schema_item(c, *out);
+    return st ? st : mica_schema_check(c, *out);
 }
 
 static size_t count_prefix(const schema_list *flat) {
@@ -64,10 +66,11 @@ static uint32_t minus(uint32_t a, uint32_t b) {
     return a > b ? a - b : 0;
 }
 
-/* All items, with a space behind them if there are any. */
+/* All items with what closes the array. */
 static mica_status all_items(schema_compiler *c, const schema_list *flat, uint32_t n_prefix,
                              uint32_t min, uint32_t max, const expr **out) {
-    const expr *separator = mica_schema_token(c, ","), *rest, *e;
+    const schema_notation *notation = c->site.notation;
+    const expr *separator = notation->separator, *rest, *e;
     mica_status st = item_place(c, flat, n_prefix, &rest);
     if (st) return st;
     uint32_t n = n_prefix > 0 ? n_prefix : 1;
@@ -76,11 +79,14 @@ static mica_status all_items(schema_compiler *c, const schema_list *flat, uint32
         const expr *item = rest;
         if (n_prefix && (st = item_place(c, flat, i, &item))) return st;
         e = mica_expr_seq3(c->b, i ? separator : c->b->empty, item, e);
-        if (!i) e = mica_expr_seq2(c->b, e, c->space);
+        if (!i) e = mica_expr_seq2(c->b, e, notation->array_close);
+        const expr *nothing = i                                    ? c->b->empty
+                              : mica_schema_may_be_empty(c, false) ? notation->array_end
+                                                                   : c->b->never;
         if (max <= i)
-            e = c->b->empty;
+            e = nothing;
         else if (min <= i)
-            e = mica_expr_optional(c->b, e);
+            e = mica_expr_alt2(c->b, e, nothing);
     }
     *out = e;
     return mica_schema_check(c, e);
@@ -100,8 +106,7 @@ mica_status mica_schema_array(schema_compiler *c, const schema_list *flat, const
     const expr *items;
     mica_status st = all_items(c, flat, (uint32_t)n_prefix, min, max, &items);
     if (st) return st;
-    const expr *open = mica_expr_seq2(c->b, mica_expr_text(c->b, "["), c->space);
-    *out = mica_expr_seq3(c->b, open, items, mica_expr_text(c->b, "]"));
+    *out = mica_expr_seq2(c->b, c->site.notation->array_open, items);
     return mica_schema_check(c, *out);
 }
 
@@ -112,7 +117,7 @@ typedef struct object_parts {
     uint8_t *is_required;
     const expr **members; /* name, colon, value; NEVER where no value is possible */
     const expr *rest;     /* a member with another name; NEVER: there are none */
-    const expr *separator, *close;
+    const expr *end;      /* of an object with nothing in it; NEVER: there is none */
 } object_parts;
 
 static size_t find_name(const schema_names *names, const char *s, size_t n) {
@@ -192,25 +197,62 @@ static mica_status value_place(schema_compiler *c, const schema_list *flat, cons
         }
         if (!mica_schema_push(c, &list, v)) return fail_memory(c);
     }
-    return mica_schema_place(c, &list, out);
+    return mica_schema_child(c, s, n, &list, out);
+}
+
+/* A property whose name the notation cannot write is left out, if that may be. */
+static mica_status check_key(schema_compiler *c, const object_parts *o, size_t i,
+                             const expr *key) {
+    bool is_refused = o->is_required[i] || !c->options.ignores_unknown;
+    if (!key) return mica_schema_check(c, NULL);
+    if (key != c->b->never || o->members[i] == c->b->never || !is_refused) return MICA_OK;
+    return mica_fail(c->err, MICA_E_UNSUPPORTED,
+                     "schema: the name of the property \"%.100s\" cannot be written in the "
+                     "model's notation of calls; rename it",
+                     o->names.items[i].s);
+}
+
+/* Goes to the way number i of writing names that the schema does not list; false: there is none. */
+static bool enter_free_key(schema_compiler *c, int i) {
+    const schema_notation *n = c->site.notation;
+    if (n->names_only || i > 1) return false;
+    n = n->key != SCHEMA_KEY_JSON ? n->free_keys[i] : i ? NULL : n;
+    if (n) c->site = (schema_site){.notation = n, .types = SCHEMA_ALL};
+    return n != NULL;
+}
+
+/* Members with names that are none of these. */
+static mica_status other_members(schema_compiler *c, const schema_names *names, const expr *value,
+                                 const expr **out) {
+    schema_site outer = c->site;
+    *out = c->b->never;
+    for (int i = 0; enter_free_key(c, i); i++) {
+        const expr *name;
+        mica_status st = mica_schema_other_string(c, names, &name);
+        c->site = outer;
+        if (st) return st;
+        *out = mica_expr_alt2(c->b, *out, mica_schema_member(c, name, value));
+    }
+    return mica_schema_check(c, *out);
 }
 
 static mica_status make_members(schema_compiler *c, const schema_list *flat, object_parts *o) {
-    const expr *colon = mica_schema_token(c, ":"), *value, *name;
+    const expr *value;
     for (size_t i = 0; i < o->names.n; i++) {
         const char *s = o->names.items[i].s;
         size_t n = o->names.items[i].n;
         mica_status st = value_place(c, flat, s, n, &value);
         if (st) return st;
-        o->members[i] = mica_expr_seq3(c->b, mica_schema_literal(c, s, n), colon, value);
+        const expr *key = mica_schema_key(c, s, n);
+        o->members[i] = value;
+        if ((st = check_key(c, o, i, key))) return st;
+        o->members[i] = mica_schema_member(c, key, value);
         if (!o->members[i]) return mica_schema_check(c, NULL);
     }
     o->rest = c->b->never;
     mica_status st = value_place(c, flat, NULL, 0, &value);
     if (st || value == c->b->never) return st;
-    if ((st = mica_schema_other_string(c, &o->names, &name))) return st;
-    o->rest = mica_expr_seq3(c->b, name, colon, value);
-    return mica_schema_check(c, o->rest);
+    return other_members(c, &o->names, value, &o->rest);
 }
 
 /* ---- the schema's order ---- */
@@ -218,13 +260,15 @@ static mica_status make_members(schema_compiler *c, const schema_list *flat, obj
 /* tails[i]: what follows when something was written and properties from i on may come. */
 static bool make_tails(schema_compiler *c, const object_parts *o, uint32_t *tails) {
     grammar_build *b = c->b;
+    const schema_notation *notation = c->site.notation;
     for (size_t i = o->names.n + 1; i-- > 0;) {
         const expr *body;
         if (i == o->names.n) {
-            const expr *more = mica_expr_seq2(b, o->separator, o->rest);
-            body = mica_expr_seq2(b, mica_expr_repeat(b, more, 0, EXPR_UNBOUNDED), o->close);
+            const expr *more = mica_expr_seq2(b, notation->separator, o->rest);
+            more = mica_expr_repeat(b, more, 0, EXPR_UNBOUNDED);
+            body = mica_expr_seq2(b, more, notation->object_close);
         } else {
-            const expr *member = mica_expr_seq2(b, o->separator, o->members[i]);
+            const expr *member = mica_expr_seq2(b, notation->separator, o->members[i]);
             if (!o->is_required[i]) member = mica_expr_optional(b, member);
             body = mica_expr_seq2(b, member, mica_expr_rule(b, tails[i + 1]));
         }
@@ -249,8 +293,7 @@ static mica_status ordered_members(schema_compiler *c, const object_parts *o, co
     }
     if (i == o->names.n) { /* nothing is required */
         const expr *other = mica_expr_seq2(b, o->rest, mica_expr_rule(b, tails[i]));
-        if (!mica_expr_push(b, &starts, other) ||
-            !mica_expr_push(b, &starts, mica_expr_text(b, "}")))
+        if (!mica_expr_push(b, &starts, other) || !mica_expr_push(b, &starts, o->end))
             return mica_schema_check(c, NULL);
     }
     *out = mica_expr_alt(b, starts.items, starts.n);
@@ -264,7 +307,7 @@ static mica_status unordered_members(schema_compiler *c, const object_parts *o, 
         return mica_fail(c->err, MICA_E_LIMIT,
                          "schema: an object of more than %d properties in any order",
                          MAX_ANY_ORDER);
-    member_list members = {.separator = o->separator};
+    member_list members = {.separator = c->site.notation->separator};
     const expr **items = mica_arena_calloc(&c->b->arena, o->names.n + 1, sizeof(*items));
     if (!items) return fail_memory(c);
     size_t n = 0;
@@ -275,7 +318,7 @@ static mica_status unordered_members(schema_compiler *c, const object_parts *o, 
     }
     if (o->rest != c->b->never) members.rest = o->rest;
     const expr *e = mica_expr_members(c->b, items, n, &members);
-    *out = mica_expr_seq2(c->b, e, o->close);
+    *out = mica_expr_seq2(c->b, e, c->site.notation->object_close);
     return mica_schema_check(c, *out);
 }
 
@@ -342,70 +385,111 @@ static mica_status check_map_rules(schema_compiler *c, const object_parts *o, ma
 static mica_status pattern_members(schema_compiler *c, const schema_list *flat, const map_rules *r,
                                    const expr *other, const expr **out) {
     schema_list list = {0};
-    const expr *colon = mica_schema_token(c, ":"), *name, *without, *value;
+    schema_site outer = c->site;
+    const expr *name, *without, *value;
     for (size_t i = 0; i < flat->n; i++) {
         const json_value *s = flat->items[i];
         const json_value *v =
             s == r->owner ? r->pattern->value : mica_json_find(s, "additionalProperties");
         if (v && !mica_schema_push(c, &list, v)) return fail_memory(c);
     }
-    mica_status st =
-        mica_schema_pattern_names(c, r->pattern->key, r->pattern->n_key, &name, &without);
-    if (!st) st = mica_schema_place(c, &list, &value);
-    if (st) return st;
-    const expr *matching = mica_expr_seq3(c->b, name, colon, value);
-    *out = matching;
-    if (other != c->b->never)
-        *out = mica_expr_alt2(c->b, matching, mica_expr_seq3(c->b, without, colon, other));
+    mica_status st = mica_schema_child(c, r->pattern->key, r->pattern->n_key, &list, &value);
+    *out = c->b->never;
+    for (int i = 0; !st && enter_free_key(c, i); i++) {
+        st = mica_schema_pattern_names(c, r->pattern->key, r->pattern->n_key, &name, &without);
+        c->site = outer;
+        if (st) return st;
+        const expr *with = mica_schema_member(c, name, value);
+        *out = mica_expr_alt2(c->b, *out, with);
+        if (other != c->b->never)
+            *out = mica_expr_alt2(c->b, *out, mica_schema_member(c, without, other));
+    }
+    return st ? st : mica_schema_check(c, *out);
+}
+
+/* Members whose names are instances of propertyNames. */
+static mica_status named_members(schema_compiler *c, const map_rules *r, const expr *value,
+                                 const expr **out) {
+    static json_value word = {.kind = JSON_KIND_STRING, .n = 6, .string = "string"};
+    static json_member member = {.key = "type", .n_key = 4, .value = &word};
+    static const json_value string = {.kind = JSON_KIND_OBJECT, .n = 1, .members = &member};
+    schema_site outer = c->site;
+    schema_list names = r->names;
+    if (!mica_schema_push(c, &names, &string)) return fail_memory(c);
+    *out = c->b->never;
+    for (int i = 0; enter_free_key(c, i); i++) {
+        const expr *name;
+        mica_status st = mica_schema_place(c, &names, &name);
+        c->site = outer;
+        if (st) return st;
+        *out = mica_expr_alt2(c->b, *out, mica_schema_member(c, name, value));
+    }
     return mica_schema_check(c, *out);
 }
 
 static mica_status map_members(schema_compiler *c, const schema_list *flat, const object_parts *o,
                                const map_rules *r, const expr **out) {
     grammar_build *b = c->b;
-    const expr *one = NULL, *name, *value;
+    const schema_notation *notation = c->site.notation;
+    const expr *one = NULL, *value;
     mica_status st = value_place(c, flat, NULL, 0, &value);
-    if (!st && r->pattern) {
-        st = pattern_members(c, flat, r, value, &one);
-    } else if (!st) {
-        static json_value word = {.kind = JSON_KIND_STRING, .n = 6, .string = "string"};
-        static json_member member = {.key = "type", .n_key = 4, .value = &word};
-        static const json_value string = {.kind = JSON_KIND_OBJECT, .n = 1, .members = &member};
-        schema_list names = r->names;
-        if (!mica_schema_push(c, &names, &string)) return fail_memory(c);
-        st = mica_schema_place(c, &names, &name);
-        one = st ? NULL : mica_expr_seq3(b, name, mica_schema_token(c, ":"), value);
-    }
+    if (!st) st = r->pattern ? pattern_members(c, flat, r, value, &one)
+                             : named_members(c, r, value, &one);
     if (st) return st;
     if (r->min > r->max) {
         *out = b->never;
         return MICA_OK;
     }
     uint32_t max = (uint32_t)r->max;
-    const expr *more = mica_expr_repeat(b, mica_expr_seq2(b, o->separator, one), 0, minus(max, 1));
-    const expr *some = max ? mica_expr_seq3(b, one, more, o->close) : b->never;
-    *out = r->min ? some : mica_expr_alt2(b, some, mica_expr_text(b, "}"));
+    const expr *more = mica_expr_seq2(b, notation->separator, one);
+    more = mica_expr_repeat(b, more, 0, minus(max, 1));
+    const expr *some = max ? mica_expr_seq3(b, one, more, notation->object_close) : b->never;
+    *out = r->min ? some : mica_expr_alt2(b, some, o->end);
     return mica_schema_check(c, *out);
+}
+
+/* ---- all of it ---- */
+
+static bool wants_free_names(const schema_list *flat) {
+    for (size_t i = 0; i < flat->n; i++) {
+        const json_value *v = mica_json_find(flat->items[i], "additionalProperties");
+        if (mica_json_find(flat->items[i], "patternProperties")) return true;
+        if (v && (v->kind != JSON_KIND_BOOL || v->boolean)) return true;
+    }
+    return false;
+}
+
+/* Objects that name no properties may have another spelling. *is_never: none that is read. */
+static mica_status enter_map(schema_compiler *c, const schema_list *flat, bool *is_never) {
+    const schema_notation *n = c->site.notation;
+    *is_never = n->maps && mica_schema_seen_types(c) & SCHEMA_NO_JSON;
+    if (n->maps) c->site = (schema_site){.notation = n->maps, .types = SCHEMA_ALL};
+    if (!c->site.notation->names_only || c->options.ignores_unknown || !wants_free_names(flat))
+        return MICA_OK;
+    return mica_fail(c->err, MICA_E_UNSUPPORTED,
+                     "schema: \"additionalProperties\" without named properties cannot be written "
+                     "in the model's notation of calls");
 }
 
 mica_status mica_schema_object(schema_compiler *c, const schema_list *flat, const expr **out) {
     object_parts o = {0};
     map_rules rules;
+    bool is_never = false;
     mica_status st = collect_names(c, flat, &o);
-    if (st || (st = make_members(c, flat, &o))) return st;
+    if (!st && !o.names.n) st = enter_map(c, flat, &is_never);
+    *out = c->b->never;
+    if (st || is_never || (st = make_members(c, flat, &o))) return st;
     if ((st = find_map_rules(c, flat, &rules))) return st;
     if (rules.has_any && (st = check_map_rules(c, &o, &rules))) return st;
-    o.separator = mica_schema_token(c, ",");
-    o.close = mica_expr_seq2(c->b, c->space, mica_expr_text(c->b, "}"));
-    if (!o.separator || !o.close) return mica_schema_check(c, NULL);
+    const schema_notation *n = c->site.notation;
+    o.end = mica_schema_may_be_empty(c, true) ? n->object_end : c->b->never;
     const expr *members = NULL;
+    bool is_free = c->options.any_order || (n->any_order && o.names.n <= MAX_ANY_ORDER);
     if (rules.has_any)
         st = map_members(c, flat, &o, &rules, &members);
     else
-        st = c->options.any_order ? unordered_members(c, &o, &members)
-                                  : ordered_members(c, &o, &members);
+        st = is_free ? unordered_members(c, &o, &members) : ordered_members(c, &o, &members);
     if (st) return st;
-    const expr *open = mica_expr_seq2(c->b, mica_expr_text(c->b, "{"), c->space);
-    *out = mica_expr_seq2(c->b, open, members);
+    *out = mica_expr_seq2(c->b, n->object_open, members);
     return mica_schema_check(c, *out);
 }

@@ -46,7 +46,7 @@ static bool add_raw(grammar_build *b, char_set *raw) {
 }
 
 /* One character of a string in any spelling. */
-static const expr *plain_char(schema_compiler *c) {
+const expr *mica_schema_plain_char(schema_compiler *c) {
     grammar_build *b = c->b;
     char_set raw = {0};
     if (b->plain_char) return b->plain_char;
@@ -57,16 +57,13 @@ static const expr *plain_char(schema_compiler *c) {
     return b->plain_char;
 }
 
-static const expr *quoted(grammar_build *b, const expr *e) {
-    return mica_expr_seq3(b, mica_expr_text(b, "\""), e, mica_expr_text(b, "\""));
-}
-
 /* The rule of all strings without constraints. */
-static const expr *any_string(schema_compiler *c) {
+static const expr *shared_string(schema_compiler *c) {
     grammar_build *b = c->b;
     uint32_t rule;
     if (!b->string_rule) {
-        const expr *body = quoted(b, mica_expr_repeat(b, plain_char(c), 0, EXPR_UNBOUNDED));
+        const expr *any = mica_expr_repeat(b, mica_schema_plain_char(c), 0, EXPR_UNBOUNDED);
+        const expr *body = mica_schema_text_quoted(c, any);
         if (!body || !mica_build_rule(b, "string", 6, &rule)) return NULL;
         b->rules[rule].body = body;
         b->string_rule = rule + 1;
@@ -74,9 +71,15 @@ static const expr *any_string(schema_compiler *c) {
     return mica_expr_rule(b, b->string_rule - 1);
 }
 
+static mica_status any_string(schema_compiler *c, const expr **out) {
+    if (c->site.notation->is_raw || c->site.notation->bar) return mica_schema_all_texts(c, out);
+    *out = shared_string(c);
+    return mica_schema_check(c, *out);
+}
+
 /* ---- constraints ---- */
 
-static void find_lengths(const schema_list *flat, uint32_t *min, uint32_t *max) {
+void mica_schema_find_lengths(const schema_list *flat, uint32_t *min, uint32_t *max) {
     *min = 0;
     *max = EXPR_UNBOUNDED;
     for (size_t i = 0; i < flat->n; i++) {
@@ -88,10 +91,10 @@ static void find_lengths(const schema_list *flat, uint32_t *min, uint32_t *max) 
 }
 
 static mica_status pattern_of(schema_compiler *c, const json_value *v, bool is_format,
-                              const expr **out) {
+                              bool is_json, const expr **out) {
     const char *text = v->string;
     size_t n = v->n;
-    pattern_options options = {.is_search = !is_format, .is_json = true, .what = "pattern"};
+    pattern_options options = {.is_search = !is_format, .is_json = is_json, .what = "pattern"};
     if (is_format) {
         if (!(text = mica_format_pattern(v->string))) {
             *out = NULL;
@@ -108,14 +111,14 @@ static mica_status pattern_of(schema_compiler *c, const json_value *v, bool is_f
     return MICA_OK;
 }
 
-/* *out: what all patterns and formats allow; NULL: there are none. */
-static mica_status join_patterns(schema_compiler *c, const schema_list *flat, const expr **out) {
+mica_status mica_schema_join_patterns(schema_compiler *c, const schema_list *flat, bool is_json,
+                                      const expr **out) {
     *out = NULL;
     for (size_t i = 0; i < 2 * flat->n; i++) {
         bool is_format = i & 1;
         const json_value *v = mica_json_find(flat->items[i / 2], is_format ? "format" : "pattern");
         const expr *e = NULL;
-        mica_status st = v ? pattern_of(c, v, is_format, &e) : MICA_OK;
+        mica_status st = v ? pattern_of(c, v, is_format, is_json, &e) : MICA_OK;
         if (!st && e && *out) st = mica_expr_product(&e, c->b, PRODUCT_BOTH, *out, e, c->err);
         if (st) return st;
         if (e) *out = e;
@@ -132,18 +135,21 @@ static const expr *shortest_char(schema_compiler *c) {
 mica_status mica_schema_string(schema_compiler *c, const schema_list *flat, const expr **out) {
     uint32_t min, max;
     const expr *e;
-    mica_status st = join_patterns(c, flat, &e);
+    if (c->site.notation->is_raw) return mica_schema_text(c, flat, out);
+    mica_status st = mica_schema_join_patterns(c, flat, true, &e);
     if (st) return st;
-    find_lengths(flat, &min, &max);
+    mica_schema_find_lengths(flat, &min, &max);
     bool has_length = min || max != EXPR_UNBOUNDED;
     if (e && has_length) {
         const expr *length = mica_expr_repeat(c->b, shortest_char(c), min, max);
         if (!length) return mica_schema_check(c, NULL);
         if ((st = mica_expr_product(&e, c->b, PRODUCT_BOTH, e, length, c->err))) return st;
     } else if (has_length) {
-        e = mica_expr_repeat(c->b, plain_char(c), min, max);
+        e = mica_expr_repeat(c->b, mica_schema_plain_char(c), min, max);
     }
-    *out = e ? quoted(c->b, e) : any_string(c);
+    if (!e) return any_string(c, out);
+    if ((st = mica_schema_bar(c, e, &e))) return st;
+    *out = mica_schema_text_quoted(c, e);
     return mica_schema_check(c, *out);
 }
 
@@ -157,38 +163,49 @@ static const expr *name_strings(schema_compiler *c, const schema_names *names) {
         return NULL;
     }
     for (size_t i = 0; i < names->n; i++) {
-        const expr *literal = mica_schema_literal(c, names->items[i].s, names->items[i].n);
+        if (c->site.notation->is_raw) {
+            items[i] = (byte_string){names->items[i].s, names->items[i].n};
+            continue;
+        }
+        const expr *literal = mica_schema_json_string(c, names->items[i].s, names->items[i].n);
         if (!literal) return NULL;
         items[i] = (byte_string){literal->bytes + 1, literal->n - 2};
     }
     return mica_strings_expr(c->b, items, names->n);
 }
 
+/* Any string in its shortest spelling, without quotes. */
+static mica_status shortest_strings(schema_compiler *c, const expr **out) {
+    if (c->site.notation->is_raw) return mica_schema_any_text(c, out);
+    const expr *any = mica_expr_repeat(c->b, shortest_char(c), 0, EXPR_UNBOUNDED);
+    return mica_schema_bar(c, any, out);
+}
+
 mica_status mica_schema_other_string(schema_compiler *c, const schema_names *names,
                                      const expr **out) {
-    if (!names->n) {
-        *out = any_string(c);
-        return mica_schema_check(c, *out);
-    }
-    const expr *any = mica_expr_repeat(c->b, shortest_char(c), 0, EXPR_UNBOUNDED);
-    const expr *not = name_strings(c, names);
-    if (!any || !not ) return mica_schema_check(c, NULL);
-    mica_status st = mica_expr_product(out, c->b, PRODUCT_WITHOUT, any, not, c->err);
+    if (!names->n) return any_string(c, out);
+    const expr *any, *not = name_strings(c, names);
+    mica_status st = mica_schema_check(c, not );
+    if (!st) st = shortest_strings(c, &any);
+    if (!st) st = mica_expr_product(out, c->b, PRODUCT_WITHOUT, any, not, c->err);
     if (st) return st;
-    *out = quoted(c->b, *out);
+    *out = mica_schema_text_quoted(c, *out);
     return mica_schema_check(c, *out);
 }
 
 mica_status mica_schema_pattern_names(schema_compiler *c, const char *pattern, size_t n,
                                       const expr **with, const expr **without) {
-    const pattern_options options = {.is_search = true, .is_json = true, .what = "pattern"};
-    const expr *found, *others;
-    const expr *any = mica_expr_repeat(c->b, shortest_char(c), 0, EXPR_UNBOUNDED);
+    const pattern_options options = {
+        .is_search = true, .is_json = !c->site.notation->is_raw, .what = "pattern"};
+    const expr *found, *any;
     mica_status st = mica_pattern_expr(&found, c->b, pattern, n, &options, c->err);
-    if (!st && !any) st = mica_schema_check(c, NULL);
-    if (!st) st = mica_expr_product(&others, c->b, PRODUCT_WITHOUT, any, found, c->err);
+    if (!st) st = shortest_strings(c, &any);
+    if (!st) st = mica_expr_product(without, c->b, PRODUCT_WITHOUT, any, found, c->err);
+    *with = found;
+    if (!st && (c->site.notation->is_raw || c->site.notation->bar))
+        st = mica_expr_product(with, c->b, PRODUCT_BOTH, any, found, c->err);
     if (st) return st;
-    *with = quoted(c->b, found);
-    *without = quoted(c->b, others);
+    *with = mica_schema_text_quoted(c, *with);
+    *without = mica_schema_text_quoted(c, *without);
     return mica_schema_check(c, *with && *without ? *with : NULL);
 }

@@ -5,20 +5,9 @@
 #include "text/grammar/schema.h"
 #include "text/grammar/strings_expr.h"
 
-enum {
-    TYPE_NULL = 1,
-    TYPE_BOOLEAN = 2,
-    TYPE_INTEGER = 4,
-    TYPE_NUMBER = 8, /* with integers */
-    TYPE_STRING = 16,
-    TYPE_ARRAY = 32,
-    TYPE_OBJECT = 64,
-    TYPE_ALL = 127
-};
-
 /* ---- small parts ---- */
 
-const expr *mica_schema_literal(schema_compiler *c, const char *s, size_t n) {
+const expr *mica_schema_json_string(schema_compiler *c, const char *s, size_t n) {
     json_writer w;
     mica_json_writer_init(&w, false);
     mica_json_put_string(&w, s, n);
@@ -31,8 +20,10 @@ const expr *mica_schema_literal(schema_compiler *c, const char *s, size_t n) {
     return e;
 }
 
-const expr *mica_schema_token(schema_compiler *c, const char *text) {
-    return mica_expr_seq3(c->b, c->space, mica_expr_text(c->b, text), c->space);
+const expr *mica_schema_literal(schema_compiler *c, const char *s, size_t n) {
+    const char *bar = c->site.notation->bar;
+    const expr *e = mica_schema_json_string(c, s, n);
+    return e && bar && memmem(e->bytes, e->n, bar, strlen(bar)) ? c->b->never : e;
 }
 
 static const expr *number_value(schema_compiler *c, const json_value *v) {
@@ -51,37 +42,67 @@ static const expr *number_value(schema_compiler *c, const json_value *v) {
     return e;
 }
 
+/* The members or items between the brackets. */
+static const expr *inner_values(schema_compiler *c, const json_value *v, int depth) {
+    bool is_object = v->kind == JSON_KIND_OBJECT;
+    schema_site outer = c->site;
+    expr_list items = {0};
+    for (size_t i = 0; i < v->n; i++) {
+        const json_member *m = is_object ? &v->members[i] : NULL;
+        mica_schema_enter_child(c, m ? m->key : NULL, m ? m->n_key : 0);
+        const expr *e = mica_schema_value(c, m ? m->value : v->items[i], depth + 1);
+        c->site = outer;
+        e = m ? mica_schema_member(c, mica_schema_key(c, m->key, m->n_key), e)
+              : mica_schema_item(c, e);
+        if (i && !mica_expr_push(c->b, &items, c->site.notation->separator)) return NULL;
+        if (!mica_expr_push(c->b, &items, e)) return NULL;
+    }
+    return mica_expr_seq(c->b, items.items, items.n);
+}
+
 static const expr *container_value(schema_compiler *c, const json_value *v, int depth) {
     bool is_object = v->kind == JSON_KIND_OBJECT;
-    expr_list items = {0};
-    bool ok = mica_expr_push(c->b, &items, mica_expr_text(c->b, is_object ? "{" : "["));
-    ok = ok && mica_expr_push(c->b, &items, c->space);
-    for (size_t i = 0; i < v->n && ok; i++) {
-        if (i) ok = mica_expr_push(c->b, &items, mica_schema_token(c, ","));
-        if (is_object && ok) {
-            const json_member *m = &v->members[i];
-            ok = mica_expr_push(c->b, &items, mica_schema_literal(c, m->key, m->n_key)) &&
-                 mica_expr_push(c->b, &items, mica_schema_token(c, ":"));
-        }
-        const json_value *item = is_object ? v->members[i].value : v->items[i];
-        ok = ok && mica_expr_push(c->b, &items, mica_schema_value(c, item, depth + 1));
+    schema_site outer = c->site;
+    mica_schema_enter_container(c);
+    if (c->site.notation->maps) {
+        bool is_read = !(mica_schema_seen_types(c) & SCHEMA_NO_JSON);
+        c->site.notation = is_read ? c->site.notation->maps : NULL;
+        c->site.seen = NULL;
     }
-    ok = ok && (!v->n || mica_expr_push(c->b, &items, c->space)) &&
-         mica_expr_push(c->b, &items, mica_expr_text(c->b, is_object ? "}" : "]"));
-    return ok ? mica_expr_seq(c->b, items.items, items.n) : NULL;
+    const schema_notation *n = c->site.notation;
+    const expr *inner = n ? inner_values(c, v, depth) : c->b->never;
+    c->site = outer;
+    if (!n) return inner;
+    if (!v->n)
+        return is_object ? mica_expr_seq2(c->b, n->object_open, n->object_end)
+                         : mica_expr_seq2(c->b, n->array_open, n->array_end);
+    return is_object ? mica_expr_seq3(c->b, n->object_open, inner, n->object_close)
+                     : mica_expr_seq3(c->b, n->array_open, inner, n->array_close);
+}
+
+/* In JSON's spelling, and the notation's own. */
+static const expr *null_value(schema_compiler *c) {
+    const char *other = c->site.notation->other_null;
+    const expr *e = mica_expr_text(c->b, "null");
+    return other ? mica_expr_alt2(c->b, e, mica_expr_text(c->b, other)) : e;
+}
+
+static const expr *string_value(schema_compiler *c, const char *s, size_t n) {
+    if (!c->site.notation->is_raw) return mica_schema_literal(c, s, n);
+    return mica_schema_text_quoted(c, mica_schema_text_literal(c, s, n));
 }
 
 const expr *mica_schema_value(schema_compiler *c, const json_value *v, int depth) {
     switch (v->kind) {
     case JSON_KIND_NULL:
-        return mica_expr_text(c->b, "null");
+        return null_value(c);
     case JSON_KIND_BOOL:
         return mica_expr_text(c->b, v->boolean ? "true" : "false");
     case JSON_KIND_INT:
     case JSON_KIND_DOUBLE:
         return number_value(c, v);
     case JSON_KIND_STRING:
-        return mica_schema_literal(c, v->string, v->n);
+        return string_value(c, v->string, v->n);
     case JSON_KIND_ARRAY:
     case JSON_KIND_OBJECT:
         break;
@@ -95,14 +116,14 @@ static int type_bit(const char *name) {
     static const char *const names[] = {"null",   "boolean", "integer", "number",
                                         "string", "array",   "object"};
     for (int i = 0; i < 7; i++) {
-        if (strcmp(name, names[i]) == 0) return 1 << i | (i == 3 ? TYPE_INTEGER : 0);
+        if (strcmp(name, names[i]) == 0) return 1 << i | (i == 3 ? SCHEMA_INTEGER : 0);
     }
     return 0;
 }
 
 /* The types that all "type" keywords allow. */
 static mica_status find_types(schema_compiler *c, const schema_list *flat, int *types) {
-    *types = TYPE_ALL;
+    *types = SCHEMA_ALL;
     for (size_t i = 0; i < flat->n; i++) {
         const json_value *type = mica_json_find(flat->items[i], "type");
         int allowed = 0;
@@ -126,23 +147,23 @@ static mica_status find_types(schema_compiler *c, const schema_list *flat, int *
 static int type_of_value(const json_value *v) {
     switch (v->kind) {
     case JSON_KIND_NULL:
-        return TYPE_NULL;
+        return SCHEMA_NULL;
     case JSON_KIND_BOOL:
-        return TYPE_BOOLEAN;
+        return SCHEMA_BOOLEAN;
     case JSON_KIND_INT:
-        return TYPE_INTEGER;
+        return SCHEMA_INTEGER;
     case JSON_KIND_DOUBLE:
         return v->number >= -9e15 && v->number <= 9e15 && v->number == (double)(int64_t)v->number
-                   ? TYPE_INTEGER
-                   : TYPE_NUMBER;
+                   ? SCHEMA_INTEGER
+                   : SCHEMA_NUMBER;
     case JSON_KIND_STRING:
-        return TYPE_STRING;
+        return SCHEMA_STRING;
     case JSON_KIND_ARRAY:
-        return TYPE_ARRAY;
+        return SCHEMA_ARRAY;
     case JSON_KIND_OBJECT:
         break;
     }
-    return TYPE_OBJECT;
+    return SCHEMA_OBJECT;
 }
 
 /* ---- enum and const ---- */
@@ -243,7 +264,7 @@ static void write_value(json_writer *w, const json_value *v) {
         mica_json_put_i64(w, v->integer);
         break;
     case JSON_KIND_DOUBLE:
-        if (type_of_value(v) == TYPE_INTEGER)
+        if (type_of_value(v) == SCHEMA_INTEGER)
             mica_json_put_i64(w, (int64_t)v->number);
         else
             mica_json_put_double(w, v->number);
@@ -324,6 +345,7 @@ static mica_status list_values(schema_compiler *c, const schema_list *flat, sche
     const json_value *single, *list = find_values(flat, &single);
     int allowed;
     mica_status st = find_types(c, flat, &allowed);
+    allowed &= (int)mica_schema_site_types(c);
     *types = 0;
     for (size_t i = 0, n = list ? list->n : 1; i < n && !st; i++) {
         const json_value *v = list ? list->items[i] : single;
@@ -335,17 +357,22 @@ static mica_status list_values(schema_compiler *c, const schema_list *flat, sche
     return st;
 }
 
+/* Raw texts are joined without their quotes. */
 static mica_status collect_values(schema_compiler *c, const schema_list *values,
                                   grammar_machine *rest, const expr **out) {
-    expr_list items = {0};
+    expr_list items = {0}, texts = {0};
     for (size_t i = 0; i < values->n; i++) {
-        bool is_valid = true;
-        mica_status st = rest ? try_value(c, rest, values->items[i], &is_valid) : MICA_OK;
+        const json_value *v = values->items[i];
+        bool is_valid = true, is_text = c->site.notation->is_raw && v->kind == JSON_KIND_STRING;
+        mica_status st = rest ? try_value(c, rest, v, &is_valid) : MICA_OK;
         if (st) return st;
-        const expr *e = is_valid ? mica_schema_value(c, values->items[i], 0) : c->b->never;
-        if (!mica_expr_push(c->b, &items, e)) return mica_schema_check(c, NULL);
+        const expr *e = !is_valid ? c->b->never
+                        : is_text ? mica_schema_text_literal(c, v->string, v->n)
+                                  : mica_schema_value(c, v, 0);
+        if (!mica_expr_push(c->b, is_text ? &texts : &items, e)) return mica_schema_check(c, NULL);
     }
-    *out = join_values(c, &items);
+    const expr *text = mica_schema_text_quoted(c, join_values(c, &texts));
+    *out = mica_expr_alt2(c->b, join_values(c, &items), text);
     return mica_schema_check(c, *out);
 }
 
@@ -372,21 +399,31 @@ static bool has_values(const schema_list *flat) {
     return find_values(flat, &single) || single;
 }
 
+static mica_status container(schema_compiler *c, const schema_list *flat, bool is_object,
+                             const expr **out) {
+    schema_site outer = c->site;
+    mica_schema_enter_container(c);
+    mica_status st =
+        is_object ? mica_schema_object(c, flat, out) : mica_schema_array(c, flat, out);
+    c->site = outer;
+    return st;
+}
+
 static mica_status compile_types(schema_compiler *c, const schema_list *flat, int types,
                                  const expr **out) {
     mica_status st = MICA_OK;
     const expr *made[6];
     size_t n = 0;
-    if (types & TYPE_OBJECT) st = mica_schema_object(c, flat, &made[n++]);
-    if (!st && types & TYPE_ARRAY) st = mica_schema_array(c, flat, &made[n++]);
-    if (!st && types & TYPE_STRING) st = mica_schema_string(c, flat, &made[n++]);
-    if (!st && types & (TYPE_NUMBER | TYPE_INTEGER))
-        st = mica_schema_number(c, flat, !(types & TYPE_NUMBER), &made[n++]);
+    if (types & SCHEMA_OBJECT) st = container(c, flat, true, &made[n++]);
+    if (!st && types & SCHEMA_ARRAY) st = container(c, flat, false, &made[n++]);
+    if (!st && types & SCHEMA_STRING) st = mica_schema_string(c, flat, &made[n++]);
+    if (!st && types & (SCHEMA_NUMBER | SCHEMA_INTEGER))
+        st = mica_schema_number(c, flat, !(types & SCHEMA_NUMBER), &made[n++]);
     if (st) return st;
-    if (types & TYPE_BOOLEAN)
+    if (types & SCHEMA_BOOLEAN)
         made[n++] =
             mica_expr_alt2(c->b, mica_expr_text(c->b, "true"), mica_expr_text(c->b, "false"));
-    if (types & TYPE_NULL) made[n++] = mica_expr_text(c->b, "null");
+    if (types & SCHEMA_NULL) made[n++] = null_value(c);
     *out = mica_expr_alt(c->b, made, n);
     return mica_schema_check(c, *out);
 }
@@ -395,5 +432,6 @@ mica_status mica_schema_types(schema_compiler *c, const schema_list *flat, const
     int types;
     if (has_values(flat)) return compile_values(c, flat, out);
     mica_status st = find_types(c, flat, &types);
+    types &= (int)mica_schema_site_types(c);
     return st ? st : compile_types(c, flat, types, out);
 }

@@ -151,7 +151,7 @@ static mica_status find_reasoning(toolcall_dialect *out, const char *name, mica_
 
 mica_status mica_toolcall_detect(toolcall_dialect *out, const toolcall_source *source,
                                  mica_error *err) {
-    toolcall_dialect found;
+    toolcall_dialect found = {0};
     const char *format = source->format, *reasoning = source->reasoning;
     if (!format) format = find_trigger(call_triggers, COUNT(call_triggers), source);
     if (!reasoning) {
@@ -161,6 +161,22 @@ mica_status mica_toolcall_detect(toolcall_dialect *out, const toolcall_source *s
     if (!st) st = find_reasoning(&found, reasoning, err);
     if (!st) *out = found;
     return st;
+}
+
+bool mica_toolcall_has_suffix(const toolcall_dialect *d) {
+    return d->format && strchr(d->format->openers[0].text, '*') != NULL;
+}
+
+void mica_toolcall_find_suffix(toolcall_dialect *d, const char *text, size_t n) {
+    call_cursor c = {.s = text, .n = n, .is_end = true};
+    size_t begin;
+    if (!mica_toolcall_has_suffix(d)) return;
+    const char *opener = d->format->openers[0].text, *wild = strchr(opener, '*');
+    if (mica_call_find(&c, opener, &begin) != CALL_OK) return;
+    size_t n_before = (size_t)(wild - opener), n_suffix = c.pos - begin - (strlen(opener) - 1);
+    if (n_suffix >= sizeof(d->suffix)) return;
+    memcpy(d->suffix, text + begin + n_before, n_suffix);
+    d->suffix[n_suffix] = '\0';
 }
 
 const char *mica_toolcall_format_name(const toolcall_dialect *d) {

@@ -23,8 +23,10 @@ typedef struct toolcall_choice {
  * no tools, no tool of that name, or a schema's fault. The grammar is complete after each call. */
 mica_status mica_toolcall_grammar(grammar **out, const toolcall_dialect *d,
                                   const toolcall_choice *choice, mica_error *err);
-/* What each answer with calls begins with in such a grammar; NULL: the dialect has no grammar. It
- * is the text of a special token where the vocabulary has one. */
-const char *mica_toolcall_trigger(const toolcall_dialect *d);
+/* What calls begin with, as a C string; false: the dialect has no grammar. A grammar begins with
+ * it, or with what is left of a message's header before it. It begins with the text of a special
+ * token where the vocabulary has one. */
+enum { TOOLCALL_TRIGGER_BYTES = 96 };
+bool mica_toolcall_trigger(const toolcall_dialect *d, char out[TOOLCALL_TRIGGER_BYTES]);
 
 #endif

@@ -5,19 +5,10 @@
  */
 #include "text/toolcall/call_types.h"
 
+#include "text/grammar/schema_notation.h"
+
 /* A schema may refer to itself from many places, so that ways through it multiply. */
 enum { MAX_SCHEMA_DEPTH = 8, MAX_SCHEMA_VISITS = 10000 };
-
-enum {
-    TYPE_NULL = 1,
-    TYPE_BOOL = 2,
-    TYPE_INTEGER = 4,
-    TYPE_NUMBER = 8,
-    TYPE_STRING = 16,
-    TYPE_ARRAY = 32,
-    TYPE_OBJECT = 64,
-    TYPE_OTHER = 128 /* a word that JSON schema does not have */
-};
 
 mica_status mica_call_tools_parse(call_tools *out, const char *json, size_t n, mica_error *err) {
     json_value *list;
@@ -100,26 +91,26 @@ static unsigned type_of_word(const char *s) {
         const char *prefix;
         unsigned type;
     } words[] = {
-        {"str", TYPE_STRING},    {"text", TYPE_STRING},      {"varchar", TYPE_STRING},
-        {"char", TYPE_STRING},   {"enum", TYPE_STRING},      {"int", TYPE_INTEGER},
-        {"uint", TYPE_INTEGER},  {"long", TYPE_INTEGER},     {"short", TYPE_INTEGER},
-        {"num", TYPE_NUMBER},    {"unsigned", TYPE_INTEGER}, {"float", TYPE_NUMBER},
-        {"double", TYPE_NUMBER}, {"bool", TYPE_BOOL},        {"binary", TYPE_BOOL},
-        {"obj", TYPE_OBJECT},    {"dict", TYPE_OBJECT},      {"arr", TYPE_ARRAY},
-        {"list", TYPE_ARRAY},    {"null", TYPE_NULL},        {"none", TYPE_NULL},
+        {"str", SCHEMA_STRING},    {"text", SCHEMA_STRING},      {"varchar", SCHEMA_STRING},
+        {"char", SCHEMA_STRING},   {"enum", SCHEMA_STRING},      {"int", SCHEMA_INTEGER},
+        {"uint", SCHEMA_INTEGER},  {"long", SCHEMA_INTEGER},     {"short", SCHEMA_INTEGER},
+        {"num", SCHEMA_NUMBER},    {"unsigned", SCHEMA_INTEGER}, {"float", SCHEMA_NUMBER},
+        {"double", SCHEMA_NUMBER}, {"bool", SCHEMA_BOOLEAN},        {"binary", SCHEMA_BOOLEAN},
+        {"obj", SCHEMA_OBJECT},    {"dict", SCHEMA_OBJECT},      {"arr", SCHEMA_ARRAY},
+        {"list", SCHEMA_ARRAY},    {"null", SCHEMA_NULL},        {"none", SCHEMA_NULL},
     };
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (starts_with(s, words[i].prefix)) return words[i].type;
     }
-    return TYPE_OTHER;
+    return SCHEMA_ANY_VALUE;
 }
 
 static unsigned type_of_value(const json_value *v) {
     static const unsigned types[] = {
-        [JSON_KIND_NULL] = TYPE_NULL,     [JSON_KIND_BOOL] = TYPE_BOOL,
-        [JSON_KIND_INT] = TYPE_INTEGER,   [JSON_KIND_DOUBLE] = TYPE_NUMBER,
-        [JSON_KIND_STRING] = TYPE_STRING, [JSON_KIND_ARRAY] = TYPE_ARRAY,
-        [JSON_KIND_OBJECT] = TYPE_OBJECT,
+        [JSON_KIND_NULL] = SCHEMA_NULL,     [JSON_KIND_BOOL] = SCHEMA_BOOLEAN,
+        [JSON_KIND_INT] = SCHEMA_INTEGER,   [JSON_KIND_DOUBLE] = SCHEMA_NUMBER,
+        [JSON_KIND_STRING] = SCHEMA_STRING, [JSON_KIND_ARRAY] = SCHEMA_ARRAY,
+        [JSON_KIND_OBJECT] = SCHEMA_OBJECT,
     };
     return types[v->kind];
 }
@@ -161,8 +152,8 @@ static unsigned find_types(const json_value *root, const json_value *schema, int
         }
     }
     if (types) return types;
-    if (mica_json_find(schema, "properties")) return TYPE_OBJECT;
-    return mica_json_find(schema, "items") ? TYPE_ARRAY : 0;
+    if (mica_json_find(schema, "properties")) return SCHEMA_OBJECT;
+    return mica_json_find(schema, "items") ? SCHEMA_ARRAY : 0;
 }
 
 /* 0: the schema says nothing about types. */
@@ -200,7 +191,7 @@ const json_value *mica_call_schema_of(const json_value *root, const json_value *
 bool mica_call_schema_admits(const json_value *root, const json_value *schema, json_kind kind) {
     unsigned types = types_of(root, schema);
     if (!types) return true;
-    return types & (kind == JSON_KIND_OBJECT ? TYPE_OBJECT : TYPE_ARRAY);
+    return types & (kind == JSON_KIND_OBJECT ? SCHEMA_OBJECT : SCHEMA_ARRAY);
 }
 
 /* ---- values ---- */
@@ -249,29 +240,42 @@ static bool put_number(call_text *out, const char *s, size_t n) {
 
 static bool put_as(call_text *out, const char *s, size_t n, unsigned types) {
     bool is_true = is_word(s, n, "true");
-    bool is_none = !(types & TYPE_STRING) && is_word(s, n, "none");
-    if ((types & TYPE_NULL) && (is_word(s, n, "null") || is_none)) {
+    bool is_none = !(types & SCHEMA_STRING) && is_word(s, n, "none");
+    if ((types & SCHEMA_NULL) && (is_word(s, n, "null") || is_none)) {
         mica_call_put_cstring(out, "null");
         return true;
     }
-    if ((types & TYPE_INTEGER) && put_integer(out, s, n)) return true;
-    if ((types & TYPE_NUMBER) && put_number(out, s, n)) return true;
-    if ((types & TYPE_BOOL) && (is_true || is_word(s, n, "false"))) {
+    if ((types & SCHEMA_INTEGER) && put_integer(out, s, n)) return true;
+    if ((types & SCHEMA_NUMBER) && put_number(out, s, n)) return true;
+    if ((types & SCHEMA_BOOLEAN) && (is_true || is_word(s, n, "false"))) {
         mica_call_put_cstring(out, is_true ? "true" : "false");
         return true;
     }
-    if ((types & TYPE_OBJECT) && put_value(out, s, n, "{")) return true;
-    if ((types & TYPE_ARRAY) && put_value(out, s, n, "[(")) return true;
-    return (types & TYPE_OTHER) && put_value(out, s, n, NULL);
+    if ((types & SCHEMA_OBJECT) && put_value(out, s, n, "{")) return true;
+    if ((types & SCHEMA_ARRAY) && put_value(out, s, n, "[(")) return true;
+    return (types & SCHEMA_ANY_VALUE) && put_value(out, s, n, NULL);
+}
+
+unsigned mica_call_schema_types(const json_value *root, const json_value *schema,
+                                call_guess guess) {
+    unsigned types = types_of(root, schema);
+    if (!types) types = schema || guess == CALL_GUESS_JSON ? SCHEMA_ANY_VALUE : SCHEMA_STRING;
+    return guess == CALL_GUESS_TEXT_NULL ? types | SCHEMA_NULL : types;
+}
+
+bool mica_call_is_other_value(const char *s, size_t n, unsigned types) {
+    call_text value = {0};
+    mica_call_trim(&s, &n);
+    bool is_other = put_as(&value, s, n, types);
+    mica_call_text_deinit(&value);
+    return is_other;
 }
 
 void mica_call_put_typed(call_text *out, const char *text, size_t n, const json_value *root,
                          const json_value *schema, call_guess guess) {
     const char *s = text;
     size_t n_trimmed = n;
-    unsigned types = types_of(root, schema);
+    unsigned types = mica_call_schema_types(root, schema, guess);
     mica_call_trim(&s, &n_trimmed);
-    if (!types) types = schema || guess == CALL_GUESS_JSON ? TYPE_OTHER : TYPE_STRING;
-    if (guess == CALL_GUESS_TEXT_NULL) types |= TYPE_NULL;
     if (!put_as(out, s, n_trimmed, types)) mica_call_put_json_string(out, text, n);
 }

@@ -32,6 +32,10 @@ const json_value *mica_call_schema_of(const json_value *root, const json_value *
                                       const char *key, size_t n_key);
 /* Whether the schema admits an object, or an array. */
 bool mica_call_schema_admits(const json_value *root, const json_value *schema, json_kind kind);
+/* What text there may become, as bits of schema_type. */
+unsigned mica_call_schema_types(const json_value *root, const json_value *schema, call_guess guess);
+/* Whether text becomes something else than a string where these types may stand. */
+bool mica_call_is_other_value(const char *s, size_t n, unsigned types);
 /* Appends `text` as JSON: the first of integer, number, boolean, object, array and string that the
  * schema admits and the text fits; what fits none is a string. */
 void mica_call_put_typed(call_text *out, const char *text, size_t n, const json_value *root,

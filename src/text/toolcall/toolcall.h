@@ -16,6 +16,7 @@
 typedef struct toolcall_dialect {
     const struct call_format *format;
     const struct reasoning_format *reasoning;
+    char suffix[40]; /* what the model's tags end with, as in <tool_call:opensource>; for grammars */
 } toolcall_dialect;
 
 /* Where to look. What is zero is not looked at. */
@@ -30,6 +31,10 @@ typedef struct toolcall_source {
 /* MICA_E_INVALID: a name that no table holds. Finding nothing is no error. */
 mica_status mica_toolcall_detect(toolcall_dialect *out, const toolcall_source *source,
                                  mica_error *err);
+/* Whether the tags of calls end with a suffix that the model's template chooses, and taking it from
+ * a call that the template has rendered. */
+bool mica_toolcall_has_suffix(const toolcall_dialect *d);
+void mica_toolcall_find_suffix(toolcall_dialect *d, const char *text, size_t n);
 const char *mica_toolcall_format_name(const toolcall_dialect *d);    /* "none" */
 const char *mica_toolcall_reasoning_name(const toolcall_dialect *d); /* "none" */
 /* The markers of reasoning, for budgets and grammars. False: none, or none that is fixed. */
