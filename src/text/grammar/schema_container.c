@@ -201,8 +201,7 @@ static mica_status value_place(schema_compiler *c, const schema_list *flat, cons
 }
 
 /* A property whose name the notation cannot write is left out, if that may be. */
-static mica_status check_key(schema_compiler *c, const object_parts *o, size_t i,
-                             const expr *key) {
+static mica_status check_key(schema_compiler *c, const object_parts *o, size_t i, const expr *key) {
     bool is_refused = o->is_required[i] || !c->options.ignores_unknown;
     if (!key) return mica_schema_check(c, NULL);
     if (key != c->b->never || o->members[i] == c->b->never || !is_refused) return MICA_OK;
@@ -433,8 +432,9 @@ static mica_status map_members(schema_compiler *c, const schema_list *flat, cons
     const schema_notation *notation = c->site.notation;
     const expr *one = NULL, *value;
     mica_status st = value_place(c, flat, NULL, 0, &value);
-    if (!st) st = r->pattern ? pattern_members(c, flat, r, value, &one)
-                             : named_members(c, r, value, &one);
+    if (!st)
+        st = r->pattern ? pattern_members(c, flat, r, value, &one)
+                        : named_members(c, r, value, &one);
     if (st) return st;
     if (r->min > r->max) {
         *out = b->never;

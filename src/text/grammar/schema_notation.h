@@ -57,24 +57,25 @@ struct schema_notation {
     const expr *array_open, *array_close, *array_end;
     const expr *separator;
     const expr *key_open, *key_end, *member_close;
-    const expr *key_again; /* behind member_close the key comes again, then this; NULL: it does not */
+    const expr
+        *key_again; /* behind member_close the key comes again, then this; NULL: it does not */
     const expr *item_open, *item_close;
     const schema_lead *leads; /* before values, behind key_end; none: nothing */
     size_t n_leads;
 
     schema_key_kind key;
-    const char *key_excludes;           /* bytes that no bare key has */
-    bool names_only;                    /* keys can only be names of the schema */
-    bool any_order;                     /* members, as far as that can be followed */
-    bool is_elements;                   /* items are the elements of that name; no text is {} or [],
-                                           whichever the reader expects */
+    const char *key_excludes; /* bytes that no bare key has */
+    bool names_only;          /* keys can only be names of the schema */
+    bool any_order;           /* members, as far as that can be followed */
+    bool is_elements;         /* items are the elements of that name; no text is {} or [],
+                                 whichever the reader expects */
     const schema_notation *free_keys[2]; /* raw notations of other keys, where they are not JSON */
 
     /* Strings between `quote`s (EMPTY: none) are raw text, else as in JSON. */
     bool is_raw;
     const expr *quote;
-    const char *bar;         /* text that no string can hold; NULL: any can be held */
-    const char *other_null;  /* another spelling of null; NULL: none */
+    const char *bar;             /* text that no string can hold; NULL: any can be held */
+    bool python_words;           /* True, False, None do for true, false, null */
     const schema_reader *reader; /* NULL: text says itself what it is */
 
     const schema_notation *values;     /* of members and items; NULL: this one */

@@ -90,8 +90,8 @@ void mica_schema_find_lengths(const schema_list *flat, uint32_t *min, uint32_t *
     }
 }
 
-static mica_status pattern_of(schema_compiler *c, const json_value *v, bool is_format,
-                              bool is_json, const expr **out) {
+static mica_status pattern_of(schema_compiler *c, const json_value *v, bool is_format, bool is_json,
+                              const expr **out) {
     const char *text = v->string;
     size_t n = v->n;
     pattern_options options = {.is_search = !is_format, .is_json = is_json, .what = "pattern"};

@@ -80,11 +80,15 @@ static const expr *container_value(schema_compiler *c, const json_value *v, int 
                      : mica_expr_seq3(c->b, n->array_open, inner, n->array_close);
 }
 
-/* In JSON's spelling, and the notation's own. */
-static const expr *null_value(schema_compiler *c) {
-    const char *other = c->site.notation->other_null;
-    const expr *e = mica_expr_text(c->b, "null");
-    return other ? mica_expr_alt2(c->b, e, mica_expr_text(c->b, other)) : e;
+/* true, false, null, and what the notation has for them. None is a string where one may come. */
+static const expr *literal(schema_compiler *c, json_kind kind, bool v) {
+    const schema_notation *n = c->site.notation;
+    const expr *e = mica_expr_text(c->b, kind == JSON_KIND_NULL ? "null" : v ? "true" : "false");
+    bool is_string = kind == JSON_KIND_NULL && n->reader &&
+                     mica_schema_seen_types(c) & (SCHEMA_STRING | SCHEMA_ANY_VALUE);
+    if (!n->python_words || is_string) return e;
+    const char *other = kind == JSON_KIND_NULL ? "None" : v ? "True" : "False";
+    return mica_expr_alt2(c->b, e, mica_expr_text(c->b, other));
 }
 
 static const expr *string_value(schema_compiler *c, const char *s, size_t n) {
@@ -95,9 +99,8 @@ static const expr *string_value(schema_compiler *c, const char *s, size_t n) {
 const expr *mica_schema_value(schema_compiler *c, const json_value *v, int depth) {
     switch (v->kind) {
     case JSON_KIND_NULL:
-        return null_value(c);
     case JSON_KIND_BOOL:
-        return mica_expr_text(c->b, v->boolean ? "true" : "false");
+        return literal(c, v->kind, v->boolean);
     case JSON_KIND_INT:
     case JSON_KIND_DOUBLE:
         return number_value(c, v);
@@ -403,8 +406,7 @@ static mica_status container(schema_compiler *c, const schema_list *flat, bool i
                              const expr **out) {
     schema_site outer = c->site;
     mica_schema_enter_container(c);
-    mica_status st =
-        is_object ? mica_schema_object(c, flat, out) : mica_schema_array(c, flat, out);
+    mica_status st = is_object ? mica_schema_object(c, flat, out) : mica_schema_array(c, flat, out);
     c->site = outer;
     return st;
 }
@@ -421,9 +423,9 @@ static mica_status compile_types(schema_compiler *c, const schema_list *flat, in
         st = mica_schema_number(c, flat, !(types & SCHEMA_NUMBER), &made[n++]);
     if (st) return st;
     if (types & SCHEMA_BOOLEAN)
-        made[n++] =
-            mica_expr_alt2(c->b, mica_expr_text(c->b, "true"), mica_expr_text(c->b, "false"));
-    if (types & SCHEMA_NULL) made[n++] = null_value(c);
+        made[n++] = mica_expr_alt2(c->b, literal(c, JSON_KIND_BOOL, true),
+                                   literal(c, JSON_KIND_BOOL, false));
+    if (types & SCHEMA_NULL) made[n++] = literal(c, JSON_KIND_NULL, false);
     *out = mica_expr_alt(c->b, made, n);
     return mica_schema_check(c, *out);
 }

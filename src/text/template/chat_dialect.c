@@ -15,7 +15,8 @@ static mica_status find_suffix(toolcall_dialect *d, const chat_template *t, mica
     mica_error why;
     if (!mica_toolcall_has_suffix(d)) return MICA_OK;
     mica_arena_init(&arena, 0);
-    mica_status st = mica_json_parse(&messages, call, sizeof(call) - 1, "probe", false, &arena, err);
+    mica_status st =
+        mica_json_parse(&messages, call, sizeof(call) - 1, "probe", false, &arena, err);
     chat_request request = {.messages = st ? NULL : messages, .has_now = true};
     if (!st) {
         st = mica_chat_render(t, &request, &text, &why);

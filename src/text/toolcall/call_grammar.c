@@ -37,8 +37,8 @@ static mica_status arguments(call_build *c, const json_value *schema, const expr
     s->root = schema ? schema : &any_object;
     s->site = (schema_site){.notation = &c->notations.args, .types = SCHEMA_ALL};
     if (s->site.notation->reader) s->site.seen = schema;
-    bool ok = (!schema || mica_schema_push(s, &list, schema)) &&
-              mica_schema_push(s, &list, &any_object);
+    bool ok =
+        (!schema || mica_schema_push(s, &list, schema)) && mica_schema_push(s, &list, &any_object);
     if (!ok) return mica_fail(c->err, MICA_E_NOMEM, "out of memory for a schema");
     return mica_schema_place(s, &list, out);
 }
@@ -104,8 +104,8 @@ static mica_status answers(call_build *c, const json_value *tools, const expr **
         tool_ways ways;
         mica_status st = one_tool(c, tools->items[i], &ways);
         if (st) return st;
-        if (ways.first && (!mica_expr_push(b, &first, ways.first) ||
-                           !mica_expr_push(b, &later, ways.later)))
+        if (ways.first &&
+            (!mica_expr_push(b, &first, ways.first) || !mica_expr_push(b, &later, ways.later)))
             return check(c, NULL);
     }
     if (!first.n)

@@ -79,16 +79,14 @@ static const expr *digits(grammar_build *b, uint32_t min) {
 /* As mica_call_is_number has them; an integer may have a fraction of zeros. */
 static const expr *number(grammar_build *b, bool is_integer) {
     const expr *some = mica_expr_seq2(b, mica_expr_range(b, '1', '9'), digits(b, 0));
-    const expr *whole =
-        mica_expr_seq2(b, mica_expr_optional(b, mica_expr_text(b, "-")),
-                       mica_expr_alt2(b, mica_expr_text(b, "0"), some));
+    const expr *whole = mica_expr_seq2(b, mica_expr_optional(b, mica_expr_text(b, "-")),
+                                       mica_expr_alt2(b, mica_expr_text(b, "0"), some));
     const expr *zeros = mica_expr_repeat(b, mica_expr_text(b, "0"), 1, EXPR_UNBOUNDED);
-    const expr *part =
-        mica_expr_seq2(b, mica_expr_text(b, "."), is_integer ? zeros : digits(b, 1));
+    const expr *part = mica_expr_seq2(b, mica_expr_text(b, "."), is_integer ? zeros : digits(b, 1));
     const expr *e = mica_expr_seq2(b, whole, mica_expr_optional(b, part));
     if (is_integer) return e;
-    const expr *exponent = mica_expr_seq3(
-        b, set_of(b, "eE"), mica_expr_optional(b, set_of(b, "+-")), digits(b, 1));
+    const expr *exponent =
+        mica_expr_seq3(b, set_of(b, "eE"), mica_expr_optional(b, set_of(b, "+-")), digits(b, 1));
     return mica_expr_seq2(b, e, mica_expr_optional(b, exponent));
 }
 
@@ -201,6 +199,7 @@ static void init_tagged(args_notations *out, call_texts *t, const call_writer *w
     out->value.quote = t->b->empty;
     out->value.reader = reader;
     out->value.containers = &out->json;
+    out->value.python_words = w->python_words;
 }
 
 static void init_nested(args_notations *out, call_texts *t, const call_writer *w) {
@@ -209,10 +208,10 @@ static void init_nested(args_notations *out, call_texts *t, const call_writer *w
     out->args.key_again = mica_call_text(t, w->open_end);
     out->element = out->args;
     out->element.is_elements = true;
-    out->element.item_open = mica_expr_seq3(b, out->args.key_open, mica_expr_text(b, "item"),
-                                            out->args.key_end);
-    out->element.item_close = mica_expr_seq3(b, out->args.member_close, mica_expr_text(b, "item"),
-                                             out->args.key_again);
+    out->element.item_open =
+        mica_expr_seq3(b, out->args.key_open, mica_expr_text(b, "item"), out->args.key_end);
+    out->element.item_close =
+        mica_expr_seq3(b, out->args.member_close, mica_expr_text(b, "item"), out->args.key_again);
     out->element.maps = &out->json;
     out->value.containers = &out->element;
 }
@@ -227,7 +226,7 @@ static void init_braced(args_notations *out, call_texts *t, const call_writer *w
     n->is_raw = true;
     n->quote = mica_call_text(t, w->quote);
     n->bar = w->bar;
-    n->other_null = "None";
+    n->python_words = true; /* the template itself writes None */
     out->quoted_key = *n;
     out->key = *n;
     out->key.quote = b->empty;

@@ -95,7 +95,7 @@ static unsigned type_of_word(const char *s) {
         {"char", SCHEMA_STRING},   {"enum", SCHEMA_STRING},      {"int", SCHEMA_INTEGER},
         {"uint", SCHEMA_INTEGER},  {"long", SCHEMA_INTEGER},     {"short", SCHEMA_INTEGER},
         {"num", SCHEMA_NUMBER},    {"unsigned", SCHEMA_INTEGER}, {"float", SCHEMA_NUMBER},
-        {"double", SCHEMA_NUMBER}, {"bool", SCHEMA_BOOLEAN},        {"binary", SCHEMA_BOOLEAN},
+        {"double", SCHEMA_NUMBER}, {"bool", SCHEMA_BOOLEAN},     {"binary", SCHEMA_BOOLEAN},
         {"obj", SCHEMA_OBJECT},    {"dict", SCHEMA_OBJECT},      {"arr", SCHEMA_ARRAY},
         {"list", SCHEMA_ARRAY},    {"null", SCHEMA_NULL},        {"none", SCHEMA_NULL},
     };

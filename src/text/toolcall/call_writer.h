@@ -35,7 +35,7 @@ typedef struct call_writer {
     const char *format;
     const char *trigger;
     args_kind args;
-    bool is_single; /* the end of a call ends the answer */
+    bool is_single;        /* the end of a call ends the answer */
     const char *before[2]; /* what may come first: a header, the end of an empty part */
     const char *head, *begin, *mid, *end, *between, *tail; /* mid: behind the name */
     /* of members that are no JSON */
@@ -50,6 +50,7 @@ typedef struct call_writer {
     const char *quote;        /* around texts */
     call_guess guess;         /* of the parser, where there are no leads */
     args_edges edges;
+    bool python_words; /* True, False and None, as the templates write them */
 } call_writer;
 
 extern const call_writer mica_call_writers[];

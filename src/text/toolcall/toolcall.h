@@ -16,7 +16,8 @@
 typedef struct toolcall_dialect {
     const struct call_format *format;
     const struct reasoning_format *reasoning;
-    char suffix[40]; /* what the model's tags end with, as in <tool_call:opensource>; for grammars */
+    char
+        suffix[40]; /* what the model's tags end with, as in <tool_call:opensource>; for grammars */
 } toolcall_dialect;
 
 /* Where to look. What is zero is not looked at. */

@@ -5,7 +5,8 @@
  *    "strict": bool, "walks": N, "seed": S, "steps": N, "texts": [TEXT, ...]}
  *   {"error": TEXT, "code": NAME} or
  *   {"trigger": TEXT, "accepts": [how many bytes fit; -1: all, and they are complete, ...],
- *    "walks": [{"text": TEXT, "content": TEXT, "calls": [{"name": TEXT, "arguments": JSON}]}]}
+ *    "walks": [{"text": TEXT, "content": TEXT, "calls": [{"name": TEXT, "arguments": JSON}]}],
+ *    "reads": [the same of each text that is accepted]}
  *
  * A walk is a random text that the grammar allows, read back by the format's own parser.
  */
@@ -49,17 +50,23 @@ static void put_read(json_writer *w, const toolcall_dialect *d, const bytes *tex
     mica_toolcall_free(p);
 }
 
+static void put_text(json_writer *w, const toolcall_dialect *d, const bytes *text, bool has_end,
+                     const char *tools, size_t n_tools) {
+    mica_json_begin_object(w);
+    mica_json_key(w, "ends");
+    mica_json_put_bool(w, has_end);
+    mica_json_key(w, "text");
+    mica_json_put_string(w, text->data, text->n);
+    put_read(w, d, text, tools, n_tools);
+    mica_json_end_object(w);
+}
+
 static void put_walk(json_writer *w, grammar_machine *m, uint64_t *seed, uint32_t steps,
                      const toolcall_dialect *d, const char *tools, size_t n_tools) {
     bytes text = {0};
-    mica_json_begin_object(w);
-    mica_json_key(w, "ends");
-    mica_json_put_bool(w, walk_write(m, seed, steps, &text));
+    bool has_end = walk_write(m, seed, steps, &text);
     bytes_append(&text, "", 0);
-    mica_json_key(w, "text");
-    mica_json_put_string(w, text.data, text.n);
-    put_read(w, d, &text, tools, n_tools);
-    mica_json_end_object(w);
+    put_text(w, d, &text, has_end, tools, n_tools);
     free(text.data);
 }
 
@@ -133,6 +140,16 @@ static void run(const char *line, size_t n) {
         uint32_t steps = (uint32_t)mica_json_i64(mica_json_find(request, "steps"), 100);
         for (int64_t k = mica_json_i64(mica_json_find(request, "walks"), 0); k > 0; k--) {
             put_walk(&w, m, &seed, steps, &d, list->string, list->n);
+        }
+        mica_json_end_array(&w);
+        mica_json_key(&w, "reads");
+        mica_json_begin_array(&w);
+        for (size_t i = 0; texts && i < texts->n; i++) {
+            bytes text = {0};
+            bytes_append(&text, texts->items[i]->string, texts->items[i]->n);
+            if (count_fitting(m, text.data, text.n) < 0)
+                put_text(&w, &d, &text, true, list->string, list->n);
+            free(text.data);
         }
         mica_json_end_array(&w);
         mica_grammar_machine_free(m);

@@ -44,4 +44,5 @@ def main():
     sys.exit(1 if bad or len(found) != len(expected) else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

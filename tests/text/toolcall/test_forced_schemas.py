@@ -8,6 +8,7 @@ Usage: test_forced_schemas.py FORCED_PROBE [N [SEED]]
 
 import json
 import random
+import re
 import sys
 from pathlib import Path
 
@@ -81,6 +82,15 @@ def make_tools(rng):
     return tools
 
 
+def mutate(rng, text):
+    """Another text in place of a value, or of a part of it."""
+    spans = [m.span(1) for m in re.finditer(r"(?=[>|:,\[=\n]([^<>\[\]{},|]*)[<\]},])", text)]
+    begin, end = rng.choice(spans) if spans else (0, 0)
+    if rng.random() < 0.2:
+        begin = rng.randint(begin, end)
+    return text[:begin] + rng.choice(TRAPS) + text[end:]
+
+
 def fault(tools, walk, is_parallel):
     if not walk["ends"]:
         return "has no end"
@@ -114,7 +124,11 @@ def check(probe, rng, seed, counts):
         print("%s: refused: %s: %s" % (name, answer["error"], json.dumps(tools)))
         return 1
     n_wrong = 0
-    for walk in answer["walks"]:
+    mutants = [mutate(rng, walk["text"]) for walk in answer["walks"] for _ in range(20)]
+    reads = probe.ask(texts=mutants, **{**request, "walks": 0})["reads"]
+    counts["mutants"] += len(mutants)
+    counts["accepted mutants"] += len(reads)
+    for walk in answer["walks"] + reads:
         counts["walks"] += 1
         counts[name] = counts.get(name, 0) + 1
         try:
@@ -127,12 +141,82 @@ def check(probe, rng, seed, counts):
     return n_wrong
 
 
+# Places where a text may be one thing or another, for the traps.
+PLACES = [
+    {"type": "string"},
+    {"type": "string", "minLength": 2, "maxLength": 9},
+    {"type": ["string", "integer"], "maximum": 3},
+    {"type": ["string", "number"], "minimum": 3},
+    {"type": ["string", "null"]},
+    {"anyOf": [{"type": "string", "maxLength": 3}, {"type": "boolean"}], "enum": ["5", "TRUE", True]},
+    {"type": ["string", "object"], "required": ["b"]},
+    {"type": ["string", "array"], "minItems": 2},
+    {"type": ["array", "object"], "maxItems": 0},
+    {"anyOf": [{"type": "string", "pattern": "^[^5x]*$"}, {"type": "array", "minItems": 1}]},
+    {"enum": [t for t in TRAPS if t not in ("5", "null", "{}", "2.0")] + [5, None, {"a": 1}, 2]},
+    {"enum": ["5", "null", "TRUE", "[1]", "{}", 7, None, True, [2], {"b": 1}]},
+    {"type": "array", "prefixItems": [{"type": "object", "maxProperties": 1}], "items": False},
+    {"not_type": 1, "pattern": "^[a-z:,& ]+$"},
+    {},
+    {"type": "array", "items": {"type": ["string", "null"]}, "maxItems": 1},
+    {"type": "object", "properties": {"item": {"type": "string"}, "a": {"type": "integer"}}},
+    {"type": ["array", "object"], "properties": {"item": {"type": "integer"}}, "maxItems": 1},
+    {"type": "object", "additionalProperties": {"type": "string"}},
+]
+INSIDE = ["%s]<]minimax[>[<item>{\"a\": \"%s\"}]<]minimax[>[</item>%s",
+          "%s]<]minimax[>[<item>%s]<]minimax[>[</item>%s", "%s]<]minimax[>[<a>%s]<]minimax[>[</a>%s",
+          "%s{\"a\": %s}%s", "%s[\"%s\"]%s", "%s%s%s"]
+# Texts that a string cannot be, for want of a way to write them.
+UNWRITABLE = {
+    "gemma4": ["<|\"|>"], "function-gemma": ["<escape>"], "minimax-m3": ["]<]minimax[>["],
+    "kimi-k3": ["<|close|>argument<|sep|>"], "hunyuan": ["</arg_value:x>"], "muse": [],
+    "glm": ["</arg_value:x>"], "deepseek-dsml": [], "minimax-m2": ["</parameter>"],
+    "qwen3-coder": ["</parameter>", "null"], "seed-oss": ["</parameter>", "null", "\nx\n"],
+}
+
+
+def check_places(probe, name):
+    """Each trap in each place: what is accepted is valid, and plain strings are what they are."""
+    def tools_of(schema):
+        return [{"function": {"name": "f", "parameters": {
+            "type": "object", "properties": {"k": schema}, "required": ["k"],
+            "additionalProperties": False}}}]
+
+    n_wrong = 0
+    layout = probe.ask(format=name, tools=json.dumps(tools_of({"const": "QQQ"})), walks=1, steps=1)
+    begin, end = layout["walks"][0]["text"].split("QQQ")
+    for schema in PLACES:
+        tools = tools_of(schema)
+        texts = [form % (begin, trap, end) for trap in TRAPS for form in INSIDE]
+        if name == "kimi-k3":  # says what follows
+            texts += [t.replace('"string"', '"%s"' % kind) for t in texts
+                      for kind in ("number", "boolean", "null", "object", "array")]
+        answer = probe.ask(format=name, tools=json.dumps(tools), texts=texts)
+        for read in answer.get("reads", []):
+            wrong = fault(tools, read, False)
+            if wrong:
+                n_wrong += 1
+                print("%s: %r %s of %s" % (name, read["text"], wrong, json.dumps(schema)))
+        if schema == {"type": "string"} and name in UNWRITABLE:
+            n_form = INSIDE.index("%s%s%s")
+            not_accepted = [trap for i, trap in enumerate(TRAPS)
+                            if answer["accepts"][i * len(INSIDE) + n_form] != -1]
+            if not_accepted != [t for t in TRAPS if t in UNWRITABLE[name]]:
+                n_wrong += 1
+                print("%s: no way to write %r" % (name, not_accepted))
+        if len(answer.get("reads", [])) == 0 and schema in PLACES[:5]:
+            n_wrong += 1
+            print("%s: nothing is accepted of %s: %s" % (name, json.dumps(schema), answer.get("error")))
+    return n_wrong
+
+
 def main():
     n = int(sys.argv[2]) if len(sys.argv) > 2 else 300
     first = int(sys.argv[3]) if len(sys.argv) > 3 else 1
-    counts = {"walks": 0}
+    counts = {"walks": 0, "mutants": 0, "accepted mutants": 0}
     n_wrong = 0
     with Probe(sys.argv[1]) as probe:
+        n_wrong += sum(check_places(probe, name) for name in FORMATS[3:])
         for seed in range(first, first + n):
             n_wrong += check(probe, random.Random(seed), seed, counts)
             if n_wrong > 5:
