@@ -143,10 +143,11 @@ static mica_status make_runner(engine *e, lever_set levers, int64_t n_rows, mica
 /* An encoder has rows of prompts alone. */
 static mica_status make_runners(engine *e, const engine_options *o, const model_build_options *b,
                                 mica_error *err) {
-    lever_set levers = o->exact ? mica_levers_exact() : mica_levers_fast();
+    lever_set all = o->exact ? mica_levers_exact() : mica_levers_fast();
     mica_status st;
     for (int i = 0; i < o->n_levers; i++)
-        if ((st = mica_lever_switch(&levers, o->levers[i], err))) return st;
+        if ((st = mica_lever_switch(&all, o->levers[i], err))) return st;
+    lever_set levers = mica_levers_for(all, LEVER_PROMPT_ROWS);
     if (e->has_embed_graph) { /* every row's hidden state may be wanted */
         const plan_options p = bounds(e, levers, e->chunk, e->chunk);
         if ((st = mica_runner_init(&e->embedder, e, &e->embed_graph, &p, err))) return st;
@@ -155,7 +156,7 @@ static mica_status make_runners(engine *e, const engine_options *o, const model_
     if ((st = make_runner(e, levers, e->chunk, err))) return st;
     if (e->max_canvas) return mica_denoiser_init(e, b, levers, err);
     if (o->exact) return MICA_OK;
-    levers = mica_levers_for_decode(levers);
+    levers = mica_levers_for(all, LEVER_DECODE_ROWS);
     return make_runner(e, levers, least(DECODE_ROWS, e->max_context), err);
 }
 

@@ -123,6 +123,10 @@ typedef enum graph_op {
     OP_EXPERT_MATMUL_BF16, /* the same for experts: their tiles instead of x */
     OP_EXPERT_GLU_MATMUL_BF16,
     OP_FLASH_ATTENTION, /* OP_ATTENTION with other sums (lever flash) */
+    OP_ATTENTION_PARTS, /* likewise over parts of the keys (lever parts): operands as OP_ATTENTION
+                         * -> f32 [R, attention_parts_length(heads * parts, dv)], attention_parts.h
+                         */
+    OP_ATTENTION_JOIN,  /* such parts -> [R, heads*dv] */
     GRAPH_N_OPS
 } graph_op;
 

@@ -143,6 +143,8 @@ static const char *const op_names[GRAPH_N_OPS] = {
     [OP_EXPERT_MATMUL_BF16] = "expert_matmul_bf16",
     [OP_EXPERT_GLU_MATMUL_BF16] = "expert_glu_matmul_bf16",
     [OP_FLASH_ATTENTION] = "flash_attention",
+    [OP_ATTENTION_PARTS] = "attention_parts",
+    [OP_ATTENTION_JOIN] = "attention_join",
 };
 
 const char *mica_graph_op_name(graph_op op) {

@@ -18,7 +18,7 @@ void mica_plan_note(plan_work *w, const char *format, ...) {
 }
 
 static mica_status begin(plan_work *w, const graph *g, mica_error *err) {
-    size_t n = 2 * (size_t)g->n_nodes + 1; /* quantizing adds at most one for each */
+    size_t n = 2 * (size_t)g->n_nodes + 1; /* splitting and quantizing add at most one for each */
     w->g = g;
     w->n_nodes = g->n_nodes;
     memcpy(w->outputs, g->outputs, sizeof(w->outputs));
@@ -58,6 +58,7 @@ static mica_status run_passes(plan_work *w, mica_error *err) {
     mica_plan_dead_code(w);
     mica_plan_rewrite(w);
     mica_plan_dead_code(w);
+    if ((st = mica_plan_split(w, err))) return st;
     if ((st = mica_plan_quantize(w, err))) return st;
     if ((st = mica_plan_schedule(w, err))) return st;
     if ((st = mica_plan_memory(w, err))) return st;

@@ -9,16 +9,20 @@
 #include <string.h>
 
 const lever_info mica_levers[LEVER_N] = {
-    [LEVER_SWIGLU] = {"swiglu", "gate, up, silu and product as one kernel", true, false},
-    [LEVER_GEGLU] = {"geglu", "gate, up, gelu and product as one kernel", true, false},
+    [LEVER_SWIGLU] = {"swiglu", "gate, up, silu and product as one kernel", true, LEVER_ALL_ROWS},
+    [LEVER_GEGLU] = {"geglu", "gate, up, gelu and product as one kernel", true, LEVER_ALL_ROWS},
     [LEVER_FLASH] = {"flash", "attention of prompts in blocks of rows, with fused multiply-adds",
-                     true, true},
-    [LEVER_INT16] = {"int16", "quantized weights times rows quantized to two bytes", true, false},
+                     true, LEVER_PROMPT_ROWS},
+    [LEVER_INT16] = {"int16", "quantized weights times rows quantized to two bytes", true,
+                     LEVER_ALL_ROWS},
     [LEVER_INT8] = {"int8", "to one byte, where that is enough: gated pairs, after attention", true,
-                    false},
+                    LEVER_ALL_ROWS},
     [LEVER_INT8_DOWN] = {"int8-down", "in prompts also for what reads a gated pair's product", true,
-                         true},
-    [LEVER_BF16] = {"bf16", "prompt matmuls in bf16 on machines with tiles", true, true},
+                         LEVER_PROMPT_ROWS},
+    [LEVER_BF16] = {"bf16", "prompt matmuls in bf16 on machines with tiles", true,
+                    LEVER_PROMPT_ROWS},
+    [LEVER_PARTS] = {"parts", "attention of decoded rows over parts of the keys, fused likewise",
+                     true, LEVER_DECODE_ROWS},
 };
 
 lever_set mica_levers_exact(void) { return (lever_set){0}; }
@@ -31,9 +35,11 @@ lever_set mica_levers_fast(void) {
     return set;
 }
 
-lever_set mica_levers_for_decode(lever_set set) {
-    for (int i = 0; i < LEVER_N; i++)
-        if (mica_levers[i].prompt_only) set.on &= ~(1u << i);
+lever_set mica_levers_for(lever_set set, lever_rows rows) {
+    for (int i = 0; i < LEVER_N; i++) {
+        lever_rows own = mica_levers[i].rows;
+        if (own != LEVER_ALL_ROWS && own != rows) set.on &= ~(1u << i);
+    }
     return set;
 }
 

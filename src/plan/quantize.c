@@ -51,7 +51,7 @@ static bool is_coarse(const plan_work *w, const graph_node *matmul) {
     if (from == OP_GLU_MATMUL && mica_lever_on(w->options->levers, LEVER_INT8_DOWN)) return true;
     if (!mica_lever_on(w->options->levers, LEVER_INT8)) return false;
     return matmul->op == OP_GLU_MATMUL || matmul->op == OP_EXPERT_GLU_MATMUL ||
-           from == OP_ATTENTION || from == OP_FLASH_ATTENTION;
+           from == OP_ATTENTION || from == OP_FLASH_ATTENTION || from == OP_ATTENTION_JOIN;
 }
 
 /* A matmul, and what it becomes. */

@@ -29,6 +29,7 @@ void mica_plan_note(plan_work *w, const char *format, ...) MICA_PRINTF(2, 3);
 /* The passes, in order. */
 void mica_plan_dead_code(plan_work *w);
 void mica_plan_rewrite(plan_work *w);
+mica_status mica_plan_split(plan_work *w, mica_error *err);
 mica_status mica_plan_quantize(plan_work *w, mica_error *err);
 mica_status mica_plan_schedule(plan_work *w, mica_error *err);
 mica_status mica_plan_memory(plan_work *w, mica_error *err);

@@ -27,6 +27,7 @@ static const setting settings[] = {
     {"int8-down", 1u << LEVER_SWIGLU | 1u << LEVER_GEGLU | 1u << LEVER_INT8_DOWN, false},
     {"flash", 1u << LEVER_FLASH, false},
     {"bf16", 1u << LEVER_BF16, false}, /* only where there are tiles */
+    {"parts", 1u << LEVER_PARTS, false},
     {"defaults", 0, true},
 };
 enum { N_SETTINGS = sizeof(settings) / sizeof(*settings) };
@@ -51,9 +52,15 @@ static int n_steps_of(const engine *e, row_role role, graph_op op) {
 static int n_fused(const engine *e, row_role role) {
     return n_steps_of(e, role, OP_GLU_MATMUL) + n_steps_of(e, role, OP_GLU_MATMUL_I8) +
            n_steps_of(e, role, OP_EXPERT_GLU_MATMUL) +
-           n_steps_of(e, role, OP_EXPERT_GLU_MATMUL_I8) +
-           n_steps_of(e, role, OP_GLU_MATMUL_BF16) +
+           n_steps_of(e, role, OP_EXPERT_GLU_MATMUL_I8) + n_steps_of(e, role, OP_GLU_MATMUL_BF16) +
            n_steps_of(e, role, OP_EXPERT_GLU_MATMUL_BF16);
+}
+
+/* As without levers. */
+static bool has_plain_plan(const engine *e, row_role role) {
+    return !n_fused(e, role) && !n_steps_of(e, role, OP_QUANTIZE_ROWS) &&
+           !n_steps_of(e, role, OP_FLASH_ATTENTION) && !n_steps_of(e, role, OP_TILE_ROWS) &&
+           !n_steps_of(e, role, OP_ATTENTION_PARTS);
 }
 
 /* Prompt and greedy ids: the text that the reference went through. */
@@ -75,13 +82,9 @@ static int n_wrong_gates(const tiny *t) {
     mica_engine_close(e);
     for (int i = 0; i < N_SETTINGS; i++) {
         e = open_fast(t, &settings[i]);
-        /* as without levers */
-        bool same_plan = i > 0 && !n_fused(e, ROLE_PROMPT) &&
-                         !n_steps_of(e, ROLE_PROMPT, OP_QUANTIZE_ROWS) &&
-                         !n_steps_of(e, ROLE_PROMPT, OP_FLASH_ATTENTION) &&
-                         !n_steps_of(e, ROLE_PROMPT, OP_TILE_ROWS);
-        for (int role = 0; role < 2 && !same_plan; role++) {
+        for (int role = 0; role < 2; role++) {
             char how[64];
+            if (i > 0 && has_plain_plan(e, (row_role)role)) continue;
             snprintf(how, sizeof(how), "%s, %s rows", settings[i].name,
                      role == ROLE_PROMPT ? "prompt" : "decode");
             tiny_logits(e, ids, n, (row_role)role, fast);
@@ -109,9 +112,9 @@ static void levers_fire(void **state) {
     (void)state;
     static const char *const names[] = {"llama-bf16", "gemma3-bf16", "qwen3_moe-q4"};
     static const bool fused[3][N_SETTINGS] = {
-        {false, true, false, false, true, true, false, false, true},
-        {false, false, true, false, true, true, false, false, true},
-        {false, true, false, false, true, true, false, false, true}};
+        {false, true, false, false, true, true, false, false, false, true},
+        {false, false, true, false, true, true, false, false, false, true},
+        {false, true, false, false, true, true, false, false, false, true}};
     for (int k = 0; k < 3; k++) {
         int n;
         tiny *t = tiny_load_all(root, names[k], &n);
@@ -119,10 +122,13 @@ static void levers_fire(void **state) {
             engine *e = open_fast(t, &settings[i]);
             int n_layers = (int)mica_model_config(mica_engine_model(e))->n_layers;
             bool flash = settings[i].is_default || settings[i].on >> LEVER_FLASH & 1u;
+            bool parts = settings[i].is_default || settings[i].on >> LEVER_PARTS & 1u;
             for (int role = 0; role < 2; role++) {
                 assert_int_equal(n_fused(e, (row_role)role), fused[k][i] ? n_layers : 0);
                 assert_int_equal(n_steps_of(e, (row_role)role, OP_FLASH_ATTENTION),
                                  flash && role == ROLE_PROMPT ? n_layers : 0);
+                assert_int_equal(n_steps_of(e, (row_role)role, OP_ATTENTION_PARTS),
+                                 parts && role == ROLE_DECODE ? n_layers : 0);
             }
             mica_engine_close(e);
         }

@@ -119,6 +119,7 @@ static void gates(void **state) {
     n_wrong += n_wrong_gates(texts, "int8", pair | 1u << LEVER_INT8);
     n_wrong += n_wrong_gates(texts, "int8-down", pair | 1u << LEVER_INT8_DOWN);
     n_wrong += n_wrong_gates(texts, "flash", 1u << LEVER_FLASH);
+    n_wrong += n_wrong_gates(texts, "parts", 1u << LEVER_PARTS);
     n_wrong += n_wrong_gates(texts, "defaults", UINT32_MAX);
     for (int k = 0; k < 3; k++)
         free(texts[k].exact);

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/peak.h"
 #include "check.h"
+#include "graph/attention_parts.h"
 
 #define N_RUNS 7
 
@@ -22,6 +23,11 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+static double median_of(double *t) {
+    qsort(t, N_RUNS, sizeof(t[0]), by_value);
+    return t[N_RUNS / 2];
+}
+
 static void time_kernel(const cpu_kernel *k, const kernel_call *call, const char *what,
                         double n_bytes, double n_ops) {
     void *scratch =
@@ -34,9 +40,8 @@ static void time_kernel(const cpu_kernel *k, const kernel_call *call, const char
         t[i] = thread_seconds() - start;
     }
     free(scratch);
-    qsort(t, N_RUNS, sizeof(t[0]), by_value);
-    double mid = t[N_RUNS / 2];
-    printf("%-18s %-44s %9.3f ms (%.3f..%.3f) %7.2f GB/s %7.2f Gop/s\n", k->name, what, mid * 1e3,
+    double mid = median_of(t);
+    printf("%-22s %-44s %9.3f ms (%.3f..%.3f) %7.2f GB/s %7.2f Gop/s\n", k->name, what, mid * 1e3,
            t[0] * 1e3, t[N_RUNS - 1] * 1e3, n_bytes / mid * 1e-9, n_ops / mid * 1e-9);
 }
 
@@ -109,9 +114,8 @@ static void bench_peak(peak_kind kind) {
             p->run(n);
             t[run] = thread_seconds() - start;
         }
-        qsort(t, N_RUNS, sizeof(t[0]), by_value);
-        printf("%-18s peak %82.2f Gop/s\n", p->name,
-               (double)n * p->ops_per_round / t[N_RUNS / 2] * 1e-9);
+        printf("%-22s peak %82.2f Gop/s\n", p->name,
+               (double)n * p->ops_per_round / median_of(t) * 1e-9);
     }
 }
 
@@ -190,19 +194,43 @@ static void bench_forms(const cpu_table *table, const char *isa, bool i8) {
     }
 }
 
+/* What a plain read of the same memory reaches, by the widest loads that there are. */
+static void bench_read(const void *p, size_t n_bytes) {
+    if (!mica_n_isa_readers) return;
+    const cpu_reader *reader = mica_isa_readers[mica_n_isa_readers - 1];
+    size_t n_words = n_bytes / sizeof(uint64_t) / 256 * 256;
+    static volatile uint64_t sum; /* kept, so that the reads cannot be left out */
+    double t[N_RUNS];
+    for (int run = 0; run < N_RUNS; run++) {
+        double start = thread_seconds();
+        sum = sum + reader->read(p, n_words);
+        t[run] = thread_seconds() - start;
+    }
+    printf("%-22s plain read of the cache %53.2f GB/s\n", mica_cpu_isa_name(reader->isa),
+           (double)(n_words * sizeof(uint64_t)) / median_of(t) * 1e-9);
+}
+
+typedef struct bench_heads {
+    int64_t heads, kv, d;
+} bench_heads;
+
 /* One row, or the last `rows` rows of a prompt, over n_keys cached positions. */
 static void bench_attention(const cpu_table *table, const char *isa, graph_op op, mica_dtype t,
-                            int64_t rows, int64_t n_keys) {
+                            bench_heads h, int64_t rows, int64_t n_keys) {
     check_case c;
     begin_case(&c, op, 0);
-    int64_t heads = 32, kv = 8, d = 128, n_blocks = n_keys / KV_BLOCK;
-    int64_t q[3] = {rows, heads, d}, table_dims[2] = {1, n_blocks}, out[2] = {rows, heads * d};
-    uint64_t size = (uint64_t)(kv * d * KV_BLOCK) * mica_dtype_bytes(t);
-    c.attr.attention.layout = (kv_layout){(int32_t)kv, (int32_t)d, (int32_t)d, t, size, 2 * size};
+    int64_t n_blocks = n_keys / KV_BLOCK, n = h.heads * attention_n_parts(h.heads, h.kv);
+    int64_t q[3] = {rows, h.heads, h.d}, table_dims[2] = {1, n_blocks};
+    int64_t out[2] = {rows,
+                      op == OP_ATTENTION_PARTS ? attention_parts_length(n, h.d) : h.heads * h.d};
+    uint64_t size = (uint64_t)(h.kv * h.d * KV_BLOCK) * mica_dtype_bytes(t);
+    size_t n_bytes = 2 * size * (size_t)n_blocks;
+    c.attr.attention.layout =
+        (kv_layout){(int32_t)h.kv, (int32_t)h.d, (int32_t)h.d, t, size, 2 * size};
     c.attr.attention.scale = 0.088f;
     check_operand(&c, 0, MICA_F32, 3, q);
-    c.call.src[1].data = check_memory(&c, 2 * size * (size_t)n_blocks);
-    check_fill_floats(&c, c.call.src[1].data, t, 2 * kv * d * KV_BLOCK * n_blocks);
+    c.call.src[1].data = check_memory(&c, n_bytes);
+    check_fill_floats(&c, c.call.src[1].data, t, 2 * h.kv * h.d * KV_BLOCK * n_blocks);
     int32_t *blocks = check_operand_i32(&c, 2, 2, table_dims);
     for (int64_t b = 0; b < n_blocks; b++)
         blocks[b] = (int32_t)b;
@@ -213,11 +241,25 @@ static void bench_attention(const cpu_table *table, const char *isa, graph_op op
     }
     check_output(&c, MICA_F32, 2, out);
     char what[128];
-    snprintf(what, sizeof(what), "%s cache, %lld keys, 32/8 heads of 128, %lld rows",
-             mica_dtype_name(t), (long long)n_keys, (long long)rows);
-    time_all(table, &c, isa, what, (double)(2 * size) * (double)n_blocks,
-             4.0 * (double)(rows * heads * d * n_keys));
+    snprintf(what, sizeof(what), "%s cache, %lld keys, %lld/%lld heads of %lld, %lld rows",
+             mica_dtype_name(t), (long long)n_keys, (long long)h.heads, (long long)h.kv,
+             (long long)h.d, (long long)rows);
+    if (rows == 1) bench_read(c.call.src[1].data, n_bytes);
+    time_all(table, &c, isa, what, (double)n_bytes, 4.0 * (double)(rows * h.heads * h.d * n_keys));
     check_free(&c);
+}
+
+/* Decoding: heads of common models, of SmolLM2 135M and of Gemma 3 270M. */
+static void bench_row(const cpu_table *table, const char *isa, graph_op op) {
+    static const bench_heads usual = {32, 8, 128}, few[] = {{9, 3, 64}, {4, 1, 256}, {32, 4, 128}};
+    bench_attention(table, isa, op, MICA_BF16, usual, 1, 4096);
+    bench_attention(table, isa, op, MICA_F32, usual, 1, 4096);
+    if (op != OP_ATTENTION_PARTS) return;
+    bench_attention(table, isa, op, MICA_F16, usual, 1, 4096);
+    bench_attention(table, isa, op, MICA_BF16, usual, 4, 4096);
+    bench_attention(table, isa, op, MICA_BF16, usual, 1, 32768);
+    for (int i = 0; i < 3; i++)
+        bench_attention(table, isa, op, MICA_BF16, few[i], 1, 16384);
 }
 
 int check_bench(const cpu_table *table, const char *filter, const char *isa) {
@@ -225,12 +267,13 @@ int check_bench(const cpu_table *table, const char *filter, const char *isa) {
     if (!filter || strstr("matmul_i8", filter)) bench_forms(table, isa, true);
     if (!filter || strstr("matmul_i8_prompt", filter)) bench_prompts(table, isa);
     if (!filter || strstr("matmul_bf16", filter)) bench_bf16(table, isa);
-    const graph_op ops[2] = {OP_ATTENTION, OP_FLASH_ATTENTION};
-    for (int i = 0; i < 2; i++) {
+    const graph_op ops[3] = {OP_ATTENTION, OP_FLASH_ATTENTION, OP_ATTENTION_PARTS};
+    for (int i = 0; i < 3; i++) {
         if (filter && !strstr(mica_graph_op_name(ops[i]), filter)) continue;
-        bench_attention(table, isa, ops[i], MICA_BF16, 1, 4096);
-        bench_attention(table, isa, ops[i], MICA_F32, 1, 4096);
-        bench_attention(table, isa, ops[i], MICA_BF16, i ? 256 : 16, 4096);
+        bench_row(table, isa, ops[i]);
+        if (i < 2)
+            bench_attention(table, isa, ops[i], MICA_BF16, (bench_heads){32, 8, 128}, i ? 256 : 16,
+                            4096);
     }
     return 0;
 }

@@ -33,7 +33,8 @@ typedef struct guarded {
 
 typedef enum check_layout { CHECK_ANY, CHECK_ROWS, CHECK_PANELS } check_layout;
 
-typedef struct check_case {
+typedef struct check_case check_case;
+struct check_case {
     kernel_call call;
     graph_attr attr;
     weight_matrix matrix[2];
@@ -47,7 +48,9 @@ typedef struct check_case {
     bool plain;          /* ordinary numbers only: subnormal ones are slow to compute with */
     int index;           /* of the case: picks forms and dtypes in turn */
     check_layout panels; /* whether the rows of weights lie in panels */
-} check_case;
+    /* Whether element i of an output row has a defined value; NULL: all have. */
+    bool (*is_set)(const check_case *c, int64_t row, int64_t i);
+};
 
 /* ---- building cases (memory.c, values.c) ---- */
 void *check_memory(check_case *c, size_t n_bytes); /* guarded; freed with the case */

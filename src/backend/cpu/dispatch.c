@@ -21,6 +21,7 @@ MICA_DECLARE_KERNELS(matmul_i8_ref);
 MICA_DECLARE_KERNELS(matmul_ref);
 MICA_DECLARE_KERNELS(moe_ref);
 MICA_DECLARE_KERNELS(norm_ref);
+MICA_DECLARE_KERNELS(parts_ref);
 MICA_DECLARE_KERNELS(rope_ref);
 MICA_DECLARE_KERNELS(scan_ref);
 MICA_DECLARE_KERNELS(train_ref);
@@ -39,6 +40,7 @@ static const kernel_family ref_families[] = {
     {mica_kernels_matmul_ref, &mica_n_kernels_matmul_ref},
     {mica_kernels_moe_ref, &mica_n_kernels_moe_ref},
     {mica_kernels_norm_ref, &mica_n_kernels_norm_ref},
+    {mica_kernels_parts_ref, &mica_n_kernels_parts_ref},
     {mica_kernels_rope_ref, &mica_n_kernels_rope_ref},
     {mica_kernels_scan_ref, &mica_n_kernels_scan_ref},
     {mica_kernels_train_ref, &mica_n_kernels_train_ref},

@@ -36,6 +36,15 @@ static inline key_range visible_keys(int32_t window, int64_t pos, int64_t span_l
     return r;
 }
 
+/* Part i of n: tiles of the keys, as graph/attention_parts.h cuts them; empty where there are fewer
+ * parts. */
+static inline key_range part_of_keys(key_range keys, int64_t i, int64_t n) {
+    int64_t first = keys.lo / ATTENTION_TILE, end = (keys.hi + ATTENTION_TILE - 1) / ATTENTION_TILE;
+    int64_t each = keys.lo < keys.hi ? (end - first + n - 1) / n : 0;
+    int64_t lo = (first + i * each) * ATTENTION_TILE, hi = lo + each * ATTENTION_TILE;
+    return (key_range){lo > keys.lo ? lo : keys.lo, hi < keys.hi ? hi : keys.hi};
+}
+
 /* The operands of OP_ATTENTION by name. */
 enum {
     ATT_Q,

@@ -96,6 +96,8 @@ bool mica_cpu_is_small(const cpu_kernel *kernel, const kernel_call *call) {
         return n <= most;
     case OP_KV_WRITE:
         return n_elements(&call->src[1]) <= most;
+    case OP_ATTENTION_JOIN: /* a context that fills its parts takes longer than this adds */
+        return n_elements(&call->src[0]) <= 3 * most;
     case OP_TOP_K:
     case OP_TOP_K_WEIGHTS:
         return n_elements(&call->src[0]) <= most;

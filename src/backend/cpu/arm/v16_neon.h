@@ -18,6 +18,11 @@
 /* Rows x chunks of 16 columns of attention's products: 24 of 32 registers. */
 #define V16_FLASH_ROWS 6
 #define V16_FLASH_VECS 1
+/* Heads whose scores of four keys are formed together; heads x chunks of 32 channels whose values
+ * are: 16 of 32 registers each. */
+#define V16_PARTS_SCORED 1
+#define V16_PARTS_WEIGHED 2
+#define V16_PARTS_CHUNKS 1
 
 typedef struct v16 {
     float32x4_t q[4];
@@ -87,6 +92,17 @@ static inline float v16_join(v16 x) {
     return vget_lane_f32(s2, 0) + vget_lane_f32(s2, 1);
 }
 
+/* v16_join of four. */
+static inline void v16_join4(const v16 x[4], float *out) {
+    float32x2_t s2[4];
+    for (int i = 0; i < 4; i++) {
+        float32x4_t s4 =
+            vaddq_f32(vaddq_f32(x[i].q[0], x[i].q[2]), vaddq_f32(x[i].q[1], x[i].q[3]));
+        s2[i] = vadd_f32(vget_low_f32(s4), vget_high_f32(s4));
+    }
+    vst1q_f32(out, vpaddq_f32(vcombine_f32(s2[0], s2[1]), vcombine_f32(s2[2], s2[3])));
+}
+
 /* No lane is NaN where this is used, or what comes of it does not matter. */
 static inline float v16_largest(v16 x) {
     return vmaxvq_f32(vmaxq_f32(vmaxq_f32(x.q[0], x.q[1]), vmaxq_f32(x.q[2], x.q[3])));
@@ -100,6 +116,20 @@ static inline v16 v16_load_bf16(const void *p) {
         r.q[2 * i + 1] = vreinterpretq_f32_u32(vshll_n_u16(vget_high_u16(h), 16));
     }
     return r;
+}
+/* 32 values of bf16: those at even places and those at odd ones. */
+static inline void v16_load_pairs(const void *p, v16 *even, v16 *odd) {
+    for (int i = 0; i < 4; i++) {
+        uint32x4_t x = vreinterpretq_u32_u8(vld1q_u8((const uint8_t *)p + 16 * i));
+        even->q[i] = vreinterpretq_f32_u32(vshlq_n_u32(x, 16));
+        odd->q[i] = vreinterpretq_f32_u32(vandq_u32(x, vdupq_n_u32(0xFFFF0000u)));
+    }
+}
+/* The first n < 32, then zeros. */
+static inline void v16_load_pairs_part(const void *p, int64_t n, v16 *even, v16 *odd) {
+    uint8_t part[64] = {0};
+    memcpy(part, p, (size_t)n * 2);
+    v16_load_pairs(part, even, odd);
 }
 static inline v16 v16_load_f16(const void *p) {
     v16 r;

@@ -16,6 +16,11 @@
 /* Rows x chunks of 16 columns of attention's products: 12 of 16 registers. */
 #define V16_FLASH_ROWS 6
 #define V16_FLASH_VECS 1
+/* Heads whose scores of four keys are formed together; heads x chunks of 32 channels whose values
+ * are: 8 of 16 registers each. */
+#define V16_PARTS_SCORED 1
+#define V16_PARTS_WEIGHED 2
+#define V16_PARTS_CHUNKS 1
 #define V16_LOOKS_UP 0
 #define V16_PAIRS_CODES 0
 
@@ -127,6 +132,21 @@ static inline float v16_join(v16 x) {
     return _mm_cvtss_f32(_mm_add_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
 }
 
+/* v16_join of four. */
+static inline void v16_join4(const v16 x[4], float *out) {
+    __m256 s8[4];
+    for (int i = 0; i < 4; i++)
+        s8[i] = _mm256_add_ps(x[i].lo, x[i].hi);
+    __m256 ab = _mm256_add_ps(_mm256_permute2f128_ps(s8[0], s8[1], 0x20),
+                              _mm256_permute2f128_ps(s8[0], s8[1], 0x31));
+    __m256 cd = _mm256_add_ps(_mm256_permute2f128_ps(s8[2], s8[3], 0x20),
+                              _mm256_permute2f128_ps(s8[2], s8[3], 0x31));
+    /* a and c in the lower half, b and d in the upper: lanes i + i+2, then the two of each */
+    __m256 s2 = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xEE));
+    __m256 s1 = _mm256_hadd_ps(s2, s2);
+    _mm_storeu_ps(out, _mm_unpacklo_ps(_mm256_castps256_ps128(s1), _mm256_extractf128_ps(s1, 1)));
+}
+
 static inline float v16_largest(v16 x) {
     __m256 m8 = _mm256_max_ps(x.lo, x.hi);
     __m128 m4 = _mm_max_ps(_mm256_castps256_ps128(m8), _mm256_extractf128_ps(m8, 1));
@@ -139,6 +159,22 @@ static inline v16 v16_load_bf16(const void *p) {
     __m256i hi = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p + 1));
     return v16_pair(_mm256_castsi256_ps(_mm256_slli_epi32(lo, 16)),
                     _mm256_castsi256_ps(_mm256_slli_epi32(hi, 16)));
+}
+/* 32 values of bf16: those at even places and those at odd ones. */
+static inline void v16_load_pairs(const void *p, v16 *even, v16 *odd) {
+    __m256i lo = _mm256_loadu_si256((const __m256i *)p);
+    __m256i hi = _mm256_loadu_si256((const __m256i *)p + 1);
+    __m256i upper = _mm256_set1_epi32((int)0xFFFF0000u);
+    *even = v16_pair(_mm256_castsi256_ps(_mm256_slli_epi32(lo, 16)),
+                     _mm256_castsi256_ps(_mm256_slli_epi32(hi, 16)));
+    *odd = v16_pair(_mm256_castsi256_ps(_mm256_and_si256(lo, upper)),
+                    _mm256_castsi256_ps(_mm256_and_si256(hi, upper)));
+}
+/* The first n < 32, then zeros. */
+static inline void v16_load_pairs_part(const void *p, int64_t n, v16 *even, v16 *odd) {
+    uint8_t part[64] = {0};
+    memcpy(part, p, (size_t)n * 2);
+    v16_load_pairs(part, even, odd);
 }
 static inline v16 v16_load_f16(const void *p) {
     return v16_pair(_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)),

@@ -17,6 +17,11 @@
 /* Rows x chunks of 16 columns of attention's products: 24 of 32 registers. */
 #define V16_FLASH_ROWS 6
 #define V16_FLASH_VECS 4
+/* Heads whose scores of four keys are formed together; heads x chunks of 32 channels whose values
+ * are: 16 of 32 registers each. */
+#define V16_PARTS_SCORED 4
+#define V16_PARTS_WEIGHED 4
+#define V16_PARTS_CHUNKS 2
 /* A table of 16 values is one instruction to look up: cheaper than scale * code + bias. */
 #define V16_LOOKS_UP 1
 /* Two rows of codes are read side by side. */
@@ -70,6 +75,18 @@ static inline float v16_join(v16 x) {
     return _mm_cvtss_f32(_mm_add_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
 }
 
+/* v16_join of four. */
+static inline void v16_join4(const v16 x[4], float *out) {
+    v16 ab = _mm512_add_ps(_mm512_shuffle_f32x4(x[0], x[1], 0x44),
+                           _mm512_shuffle_f32x4(x[0], x[1], 0xEE));
+    v16 cd = _mm512_add_ps(_mm512_shuffle_f32x4(x[2], x[3], 0x44),
+                           _mm512_shuffle_f32x4(x[2], x[3], 0xEE));
+    v16 s4 = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xDD));
+    v16 s2 = _mm512_add_ps(s4, _mm512_permute_ps(s4, 0x4E));
+    v16 s1 = _mm512_add_ps(s2, _mm512_permute_ps(s2, 0xB1));
+    _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, s1)));
+}
+
 static inline float v16_largest(v16 x) { return _mm512_reduce_max_ps(x); }
 
 /* The first n < 16 elements at p of 4 or of 2 bytes; zeros in the other lanes. */
@@ -84,6 +101,18 @@ static inline v16 v16_load_part(const void *p, mica_dtype t, int64_t n) {
 static inline v16 v16_load_bf16(const void *p) {
     __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+/* 32 values of bf16: those at even places and those at odd ones. */
+static inline void v16_split_pairs(__m512i x, v16 *even, v16 *odd) {
+    *even = _mm512_castsi512_ps(_mm512_slli_epi32(x, 16));
+    *odd = _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32((int)0xFFFF0000u)));
+}
+static inline void v16_load_pairs(const void *p, v16 *even, v16 *odd) {
+    v16_split_pairs(_mm512_loadu_si512(p), even, odd);
+}
+/* The first n < 32, then zeros. */
+static inline void v16_load_pairs_part(const void *p, int64_t n, v16 *even, v16 *odd) {
+    v16_split_pairs(_mm512_maskz_loadu_epi16((1u << n) - 1u, p), even, odd);
 }
 static inline v16 v16_load_f16(const void *p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
