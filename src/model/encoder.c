@@ -79,6 +79,8 @@ static norm_weight unpack_token_type(model_taker *t, const char *path) {
     }
     v[0] = (weight_vector){path, mica_weight_dtype(m, &has_dtype), c->hidden_size, own};
     v[1] = (weight_vector){path, MICA_F32, c->hidden_size, wide};
+    t->st = mica_weights_ready(t->m->store, m, t->err);
+    if (t->st) return (norm_weight){0};
     mica_weight_row(m, 0, wide);
     for (size_t i = 0; i < n; i++)
         mica_store_f(own, v[0].dtype, i, wide[i]);

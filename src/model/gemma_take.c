@@ -171,6 +171,8 @@ static void take_past_end(model_taker *t, gemma_weights *w) {
         mica_taker_no_memory(t);
         return;
     }
+    t->st = mica_weights_ready(t->m->store, w->per_layer, t->err);
+    if (t->st) return;
     mica_weight_row(w->per_layer, 0, wide);
     for (size_t i = 0; i < n; i++)
         mica_store_f(row, dtype, i, wide[i]);

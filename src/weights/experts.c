@@ -138,10 +138,7 @@ mica_status mica_weights_turned_stack(weight_store *store, const char *path, int
     const weight_matrix *stored;
     mica_status st = mica_weights_matrix(store, path, n_experts, n_in, n_out, &stored, err);
     if (st) return st;
-    taken_matrix *source =
-        store->matrix_of[mica_store_find(store, path, ".weight") - store->entries];
-    if (store->file && !source->is_ready && (st = mica_store_make_ready(store, source, err)))
-        return st;
+    if ((st = mica_weights_ready(store, stored, err))) return st;
     bool is_dense = stored->form.kind == WEIGHT_DENSE;
     mica_dtype dtype = is_dense ? stored->form.dtype : MICA_F32;
     taken_matrix *taken = new_stack(store, path, 1, n_experts * n_out, n_in);

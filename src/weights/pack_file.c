@@ -314,12 +314,35 @@ char *mica_pack_path(const char *folder, const char *model_path) {
     return out;
 }
 
+static bool add_source(const char *path, uint64_t *n_bytes, uint64_t *mtime_ns) {
+    struct stat info;
+    if (stat(path, &info)) return false;
+    *n_bytes += (uint64_t)info.st_size;
+    *mtime_ns += (uint64_t)info.st_mtim.tv_sec * 1000000000u + (uint64_t)info.st_mtim.tv_nsec;
+    return true;
+}
+
+bool mica_pack_source(const char *path, uint64_t *n_bytes, uint64_t *mtime_ns) {
+    char **names = NULL;
+    size_t n = 0;
+    *n_bytes = *mtime_ns = 0;
+    if (!mica_path_is_folder(path)) return add_source(path, n_bytes, mtime_ns);
+    if (mica_folder_list(&names, &n, path, "", ".safetensors", NULL)) return false;
+    bool ok = n > 0;
+    for (size_t i = 0; ok && i < n; i++) {
+        char *file = mica_path_join(path, names[i]);
+        ok = file && add_source(file, n_bytes, mtime_ns);
+        mica_free(file);
+    }
+    mica_names_free(names, n);
+    return ok;
+}
+
 /* The model's size and time alone: its head is hashed where it is opened. */
 static bool is_stale(const pack_head *h) {
-    struct stat info;
-    if (stat(h->source, &info)) return true;
-    uint64_t mtime = (uint64_t)info.st_mtim.tv_sec * 1000000000u + (uint64_t)info.st_mtim.tv_nsec;
-    return (uint64_t)info.st_size != h->key.file_bytes || mtime != h->key.mtime_ns;
+    uint64_t n_bytes, mtime_ns;
+    if (!mica_pack_source(h->source, &n_bytes, &mtime_ns)) return true;
+    return n_bytes != h->key.file_bytes || mtime_ns != h->key.mtime_ns;
 }
 
 static bool ends_with(const char *name, const char *end) {

@@ -38,6 +38,10 @@ typedef struct pack_file {
 bool mica_pack_is_supported(void);
 uint64_t mica_pack_hash(const void *data, size_t n_bytes);
 
+/* Size and time of a model: of a file, or of all safetensors of a folder added up. False: it is not
+ * there. */
+bool mica_pack_source(const char *path, uint64_t *n_bytes, uint64_t *mtime_ns);
+
 /* Opens a pack that fits the key and holds n entries as given (name, off, n_bytes). False: there is
  * none of use; nothing is open. With `pool`, a pack of an earlier start of the machine is verified.
  */

@@ -1,8 +1,8 @@
-/* pack_store.c: makes the matrices of a GGUF store readable: maps a pack, or re-orders blocks with
- * all threads, into memory or into a new pack.
+/* pack_store.c: makes the matrices of a store readable: maps a pack, or re-orders weights with all
+ * threads, into memory or into a new pack.
  *
- * Blocks are cut into chunks that threads take as they come. The file's pages are given back while
- * that goes on, so that memory never holds a large matrix twice.
+ * Matrices are cut into chunks that threads take as they come. The file's pages are given back
+ * while that goes on, so that memory never holds a large matrix twice.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 /* One matrix to make, and its first chunk among all. */
 typedef struct pack_item {
     taken_matrix *taken;
-    uint64_t first_chunk, n_chunks, n_blocks, chunk_blocks;
+    uint64_t first_chunk, n_chunks, n_units, chunk_units;
 } pack_item;
 
 typedef struct packing {
@@ -36,46 +36,35 @@ typedef struct packing {
 
 /* ---- one chunk ---- */
 
-static const file_tensor *tensor_of(const pack_item *item) { return item->taken->entry->tensor; }
-
-static uint64_t block_bytes_of(const pack_item *item) {
-    return mica_gguf_block((uint32_t)tensor_of(item)->type).n_bytes;
-}
-
-/* Blocks [first, first + n) through a buffer to their places in the file. */
-static bool write_chunk(const packing *p, const pack_item *item, const uint8_t *blocks,
-                        uint64_t first, uint64_t n, uint8_t *buffer) {
+/* Units [first, first + n) through a buffer to their places in the file. */
+static bool write_chunk(const packing *p, const taken_matrix *t, uint64_t first, uint64_t n,
+                        uint8_t *buffer) {
     repack_plan plan;
     size_t from[REPACK_STREAMS], to[REPACK_STREAMS], size[REPACK_STREAMS];
-    gguf_type type = tensor_of(item)->type;
-    if (!mica_repack_plan(type, n, &plan) || plan.n_bytes > p->buffer_bytes) return false;
-    plan.row_blocks = item->taken->plan.row_blocks;
-    mica_repack(type, blocks, 0, n, &plan, buffer);
-    mica_repack_streams(type, &plan, from, size);
-    mica_repack_streams(type, &item->taken->plan, to, size);
+    if (!mica_taken_plan(t, n, &plan) || plan.n_bytes > p->buffer_bytes) return false;
+    mica_taken_make(t, first, n, &plan, 0, buffer);
+    mica_taken_streams(t, &plan, from, size);
+    mica_taken_streams(t, &t->plan, to, size);
     for (int i = 0; i < REPACK_STREAMS; i++) {
-        uint64_t off = item->taken->entry->region_off + to[i] + first * size[i];
+        uint64_t off = t->entry->region_off + to[i] + first * size[i];
         if (size[i] && !mica_pack_put(p->file, off, buffer + from[i], n * size[i])) return false;
     }
     return true;
 }
 
 static bool do_chunk(packing *p, const pack_item *item, uint64_t chunk, int thread) {
-    const file_tensor *t = tensor_of(item);
-    uint64_t first = chunk * item->chunk_blocks, size = block_bytes_of(item);
+    const taken_matrix *t = item->taken;
+    uint64_t first = chunk * item->chunk_units;
     uint64_t n =
-        item->n_blocks - first < item->chunk_blocks ? item->n_blocks - first : item->chunk_blocks;
-    const uint8_t *blocks = t->data + first * size;
-    uint64_t off = t->map ? (uint64_t)(blocks - t->map->data) : 0;
+        item->n_units - first < item->chunk_units ? item->n_units - first : item->chunk_units;
     bool ok = true;
-    if (t->map) mica_map_want(t->map, off + AHEAD_CHUNKS * CHUNK_BYTES, CHUNK_BYTES);
+    mica_taken_want(t, first + AHEAD_CHUNKS * item->chunk_units, item->chunk_units);
     if (p->file)
-        ok = write_chunk(p, item, blocks, first, n, p->buffers + (size_t)thread * p->buffer_bytes);
+        ok = write_chunk(p, t, first, n, p->buffers + (size_t)thread * p->buffer_bytes);
     else
-        mica_repack(t->type, blocks, first, n, &item->taken->plan,
-                    p->store->region.data + item->taken->entry->region_off);
-    if (t->map) mica_map_drop(t->map, off, n * size);
-    atomic_fetch_add_explicit(&p->done_bytes, n * size, memory_order_relaxed);
+        mica_taken_make(t, first, n, &t->plan, first, p->store->region.data + t->entry->region_off);
+    mica_taken_drop(t, first, n);
+    atomic_fetch_add_explicit(&p->done_bytes, n * mica_taken_unit_bytes(t), memory_order_relaxed);
     return ok;
 }
 
@@ -105,13 +94,12 @@ static void do_chunks(void *arg, int thread, int n_threads) {
 static void add_item(packing *p, taken_matrix *taken) {
     pack_item *item = &p->items[p->n_items++];
     *item = (pack_item){.taken = taken, .first_chunk = p->n_chunks};
-    uint64_t size = block_bytes_of(item);
-    item->n_blocks = tensor_of(item)->n_bytes / size;
-    item->chunk_blocks = CHUNK_BYTES / size;
+    item->n_units = mica_taken_units(taken);
+    item->chunk_units = CHUNK_BYTES / mica_taken_unit_bytes(taken);
     uint64_t panel = WEIGHT_PANEL * taken->plan.row_blocks; /* a chunk is whole panels */
-    if (panel) item->chunk_blocks -= item->chunk_blocks % panel;
-    if (item->chunk_blocks == 0) item->chunk_blocks = panel;
-    item->n_chunks = (item->n_blocks + item->chunk_blocks - 1) / item->chunk_blocks;
+    if (panel) item->chunk_units -= item->chunk_units % panel;
+    if (item->chunk_units == 0) item->chunk_units = panel;
+    item->n_chunks = (item->n_units + item->chunk_units - 1) / item->chunk_units;
     p->n_chunks += item->n_chunks;
 }
 
@@ -126,10 +114,10 @@ static mica_status commit(packing *p, mica_error *err) {
 /* Pages that two chunks share are still there. */
 static void drop_sources(const packing *p) {
     for (size_t i = 0; i < p->n_items; i++) {
-        const file_tensor *t = tensor_of(&p->items[i]);
-        if (t->map) mica_map_drop(t->map, (uint64_t)(t->data - t->map->data), t->n_bytes);
-        p->items[i].taken->is_ready = true;
-        p->store->done_bytes += t->n_bytes;
+        taken_matrix *t = p->items[i].taken;
+        mica_taken_drop(t, 0, p->items[i].n_units);
+        t->is_ready = true;
+        p->store->done_bytes += p->items[i].n_units * mica_taken_unit_bytes(t);
     }
 }
 
@@ -149,7 +137,22 @@ static mica_status make_in_memory(packing *p, mica_pool *pool, mica_error *err) 
 
 /* ---- packs ---- */
 
-/* Everything before the first tensor: names, shapes, places, metadata. */
+/* Names, shapes and places of all tensors. */
+static uint64_t tensors_hash(const weight_store *store) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < store->n_entries; i++) {
+        const file_tensor *t = store->entries[i].tensor;
+        uint64_t facts[4 + MICA_MAX_DIMS] = {mica_pack_hash(t->name, strlen(t->name)),
+                                             (uint64_t)t->dtype, t->n_bytes,
+                                             t->map ? (uint64_t)(t->data - t->map->data) : 0};
+        for (int d = 0; d < t->n_dims; d++)
+            facts[4 + d] = t->dim[d];
+        sum = sum * 31 + mica_pack_hash(facts, sizeof(facts));
+    }
+    return sum;
+}
+
+/* Everything of a GGUF file before the first tensor: names, shapes, places, metadata. */
 static uint64_t head_hash(const weight_store *store, const mica_map *map) {
     uint64_t n = map->size;
     for (size_t i = 0; i < store->n_entries; i++) {
@@ -157,6 +160,20 @@ static uint64_t head_hash(const weight_store *store, const mica_map *map) {
         if (off < n) n = off;
     }
     return mica_pack_hash(map->data, (size_t)n);
+}
+
+static bool find_key(const weight_store *store, pack_key *key) {
+    if (!store->file) {
+        key->head_hash = tensors_hash(store);
+        return mica_pack_source(mica_store_source(store), &key->file_bytes, &key->mtime_ns);
+    }
+    const mica_map *map = mica_gguf_map(store->file);
+    if (map) *key = (pack_key){map->size, map->mtime_ns, head_hash(store, map)};
+    return map != NULL;
+}
+
+static const char *source_path(const weight_store *store) {
+    return store->file ? mica_gguf_map(store->file)->path : mica_store_source(store);
 }
 
 static bool list_entries(const packing *p, pack_entry *out) {
@@ -172,7 +189,7 @@ static bool list_entries(const packing *p, pack_entry *out) {
 
 static bool map_pack(packing *p, const pack_file *file) {
     mica_region *r = &p->store->region;
-    return !mica_region_map(r, 0, r->n_bytes, file->fd, file->data_off, NULL);
+    return !mica_region_map(r, 0, p->store->region_end, file->fd, file->data_off, NULL);
 }
 
 /* Of the largest chunk. */
@@ -180,8 +197,7 @@ static bool find_buffer_bytes(packing *p) {
     p->buffer_bytes = 64;
     for (size_t i = 0; i < p->n_items; i++) {
         repack_plan plan;
-        if (!mica_repack_plan(tensor_of(&p->items[i])->type, p->items[i].chunk_blocks, &plan))
-            return false;
+        if (!mica_taken_plan(p->items[i].taken, p->items[i].chunk_units, &plan)) return false;
         if (plan.n_bytes > p->buffer_bytes) p->buffer_bytes = plan.n_bytes;
     }
     return true;
@@ -189,7 +205,7 @@ static bool find_buffer_bytes(packing *p) {
 
 static bool make_pack(packing *p, mica_pool *pool, pack_file *file, const pack_key *key,
                       const pack_entry *entries, const char *path) {
-    uint64_t n_data = p->store->region.n_bytes;
+    uint64_t n_data = p->store->region_end;
     if (!find_buffer_bytes(p) || !mica_pack_create(file, path, p->n_items, n_data)) return false;
     size_t n_threads = (size_t)mica_pool_threads(pool);
     p->buffers = mica_aligned_alloc(64, n_threads * p->buffer_bytes);
@@ -197,8 +213,7 @@ static bool make_pack(packing *p, mica_pool *pool, pack_file *file, const pack_k
     if (p->buffers) mica_pool_run(pool, do_chunks, p);
     bool ok = p->buffers && !atomic_load(&p->has_failed);
     mica_free(p->buffers);
-    const char *source = mica_gguf_map(p->store->file)->path;
-    char *full = ok ? mica_path_resolve(source) : NULL;
+    char *full = ok ? mica_path_resolve(source_path(p->store)) : NULL;
     ok = full && mica_pack_finish(file, key, full, entries, p->n_items, n_data, pool);
     mica_free(full);
     return ok;
@@ -206,13 +221,12 @@ static bool make_pack(packing *p, mica_pool *pool, pack_file *file, const pack_k
 
 /* False: weights are to be made in memory. */
 static bool use_pack(packing *p, mica_pool *pool, const char *folder) {
-    const mica_map *map = mica_gguf_map(p->store->file);
-    if (!folder || !pool || !map || !mica_pack_is_supported() ||
-        p->store->region.n_bytes < LEAST_PACK_BYTES)
+    pack_key key;
+    if (!folder || !pool || !mica_pack_is_supported() || p->store->region_end < LEAST_PACK_BYTES ||
+        !find_key(p->store, &key))
         return false;
-    const pack_key key = {map->size, map->mtime_ns, head_hash(p->store, map)};
     pack_entry *entries = mica_calloc(p->n_items, sizeof(*entries));
-    char *path = mica_pack_path(folder, map->path);
+    char *path = mica_pack_path(folder, source_path(p->store));
     pack_file file = {.fd = -1};
     bool ok = entries && path && list_entries(p, entries) &&
               (mica_pack_open(&file, path, &key, entries, p->n_items, pool) ||
@@ -227,7 +241,6 @@ static bool use_pack(packing *p, mica_pool *pool, const char *folder) {
 mica_status mica_weights_prepare(weight_store *store, mica_pool *pool, const char *pack_folder,
                                  mica_error *err) {
     packing p = {.store = store};
-    if (!store->file) return MICA_OK;
     p.items = mica_calloc(store->n_entries, sizeof(*p.items));
     if (!p.items)
         return mica_fail(err, MICA_E_NOMEM, "%s: out of memory", mica_store_source(store));
@@ -250,4 +263,19 @@ mica_status mica_store_make_ready(weight_store *store, taken_matrix *taken, mica
     mica_status st = make_in_memory(&p, NULL, err);
     if (!st) drop_sources(&p);
     return st;
+}
+
+mica_status mica_weights_ready(weight_store *store, const weight_matrix *m, mica_error *err) {
+    taken_matrix *t = store->matrices;
+    while (t && &t->matrix != m)
+        t = t->next;
+    if (!t || !t->plan.n_bytes || t->is_ready) return MICA_OK;
+    if (store->file) return mica_store_make_ready(store, t, err);
+    weight_matrix *own = &t->matrix;
+    own->codes = t->entry->tensor->data;
+    own->scales = t->scales->data;
+    own->biases = t->biases ? t->biases->data : NULL;
+    own->panels = false;
+    t->plan = (repack_plan){0};
+    return MICA_OK;
 }

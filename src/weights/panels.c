@@ -20,7 +20,28 @@ size_t mica_weight_scale_word(const weight_form *form) {
 }
 
 bool mica_weight_panels_fit(const weight_form *form, int64_t n_out, int64_t n_in) {
-    return form->kind != WEIGHT_DENSE && n_out % WEIGHT_PANEL == 0 && n_in % 32 == 0;
+    bool has_kernel =
+        form->kind == WEIGHT_AFFINE || (form->kind == WEIGHT_TABLE && form->bits == 4);
+    return has_kernel && n_out % WEIGHT_PANEL == 0 && n_in % 32 == 0;
+}
+
+static inline void fill_words(const uint8_t *rows, size_t row_bytes, size_t word, uint8_t *to) {
+    for (size_t i = 0; i < row_bytes; i += word)
+        for (size_t j = 0; j < WEIGHT_PANEL; j++, to += word)
+            memcpy(to, rows + j * row_bytes + i, word);
+}
+
+void mica_panel_fill(const uint8_t *rows, size_t row_bytes, size_t word, uint64_t n_rows,
+                     uint8_t *to) {
+    const size_t panel = WEIGHT_PANEL * row_bytes;
+    for (uint64_t r = 0; r < n_rows; r += WEIGHT_PANEL, rows += panel, to += panel) {
+        if (word == 4)
+            fill_words(rows, row_bytes, 4, to);
+        else if (word == 2)
+            fill_words(rows, row_bytes, 2, to);
+        else
+            fill_words(rows, row_bytes, 1, to);
+    }
 }
 
 static size_t super_bytes(const weight_matrix *m) {

@@ -206,18 +206,23 @@ static bool place(size_t *end, size_t *off, uint64_t n_blocks, size_t block_byte
     return true;
 }
 
+bool mica_repack_plan_streams(const size_t unit_bytes[REPACK_STREAMS], uint64_t n,
+                              repack_plan *out) {
+    repack_plan p = {0};
+    size_t *offs[REPACK_STREAMS] = {&p.codes_off, &p.scales_off, &p.biases_off, &p.supers_off,
+                                    &p.super_biases_off};
+    for (int i = 0; i < REPACK_STREAMS; i++)
+        if (!place(&p.n_bytes, offs[i], n, unit_bytes[i])) return false;
+    *out = p;
+    return true;
+}
+
 bool mica_repack_plan(gguf_type type, uint64_t n_blocks, repack_plan *out) {
     const block_type *t = find_type(type);
     if (!t) return false;
     block_bytes b = bytes_of(&t->form, mica_gguf_block((uint32_t)type).n_elements);
-    repack_plan p = {0};
-    if (!place(&p.n_bytes, &p.codes_off, n_blocks, b.codes)) return false;
-    if (!place(&p.n_bytes, &p.scales_off, n_blocks, b.scales)) return false;
-    if (!place(&p.n_bytes, &p.biases_off, n_blocks, b.biases)) return false;
-    if (!place(&p.n_bytes, &p.supers_off, n_blocks, b.supers)) return false;
-    if (!place(&p.n_bytes, &p.super_biases_off, n_blocks, b.super_biases)) return false;
-    *out = p;
-    return true;
+    const size_t sizes[] = {b.codes, b.scales, b.biases, b.supers, b.super_biases};
+    return mica_repack_plan_streams(sizes, n_blocks, out);
 }
 
 void mica_repack_streams(gguf_type type, const repack_plan *plan, size_t off[REPACK_STREAMS],

@@ -22,6 +22,9 @@ void mica_repack_streams(gguf_type type, const repack_plan *plan, size_t off[REP
                          size_t block_bytes[REPACK_STREAMS]);
 /* For n_blocks blocks of a block type, without panels. False on overflow. */
 bool mica_repack_plan(gguf_type type, uint64_t n_blocks, repack_plan *out);
+/* For n units that add so many bytes to each stream. */
+bool mica_repack_plan_streams(const size_t unit_bytes[REPACK_STREAMS], uint64_t n,
+                              repack_plan *out);
 
 /* Re-orders `n_blocks` blocks at `blocks`, the first of which is block `first` of the matrix, into
  * the memory at `base` that is laid out by `plan`. In panels a block's place depends on its row. */

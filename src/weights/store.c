@@ -97,6 +97,15 @@ static mica_status place_blocks(weight_store *store, const file_tensor *t, size_
     return MICA_OK;
 }
 
+/* A folder's matrices get theirs when they are taken: room for all of them. */
+static size_t folder_room(const weight_store *store) {
+    size_t n = 0;
+    for (size_t i = 0; store->options.defer && i < store->n_entries; i++)
+        if (!store->entries[i].is_dropped)
+            n += mica_align_up((size_t)store->entries[i].tensor->n_bytes, MICA_REGION_PAGE);
+    return n;
+}
+
 static mica_status index_tensors(weight_store *store, mica_error *err) {
     char arch[64] = "";
     naming rule = {.arch = arch, .prefix = "model."};
@@ -112,15 +121,15 @@ static mica_status index_tensors(weight_store *store, mica_error *err) {
     store->matrix_of = mica_arena_calloc(&store->arena, n, sizeof(*store->matrix_of));
     store->vector_of = mica_arena_calloc(&store->arena, n, sizeof(*store->vector_of));
     if (!store->entries || !store->matrix_of || !store->vector_of) return no_memory(store, err);
-    size_t n_region = 0;
     for (size_t i = 0; i < n; i++) {
         const file_tensor *t =
             store->file ? mica_gguf_tensor(store->file, i) : mica_folder_tensor(store->folder, i);
         mica_status st = add_entry(store, t, &rule, err);
         if (st) return st;
-        if ((st = place_blocks(store, t, &n_region, err))) return st;
+        if ((st = place_blocks(store, t, &store->region_end, err))) return st;
         if (store->folder && mica_name_is_packed(t->name)) store->total_bytes += t->n_bytes;
     }
+    size_t n_region = store->file ? store->region_end : folder_room(store);
     return mica_region_reserve(&store->region, n_region, err);
 }
 
@@ -241,7 +250,7 @@ static mica_status take_new(weight_store *store, const char *path, weight_entry 
     else if (mica_store_is_packed(store, path, entry))
         st = mica_store_take_packed(store, path, entry, m, &taken->memory, err);
     else
-        st = mica_store_take_folder(store, path, entry, n_in, m, err);
+        st = mica_store_take_folder(store, path, entry, n_in, taken, err);
     if (!st && !store->options.defer) st = mica_store_make_ready(store, taken, err);
     if (st) return st;
     taken->next = store->matrices;

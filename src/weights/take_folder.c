@@ -146,11 +146,25 @@ static mica_status take_globals(weight_store *store, const char *path, const qua
     return MICA_OK;
 }
 
-static mica_status take_quantized(weight_store *store, const char *path, const file_tensor *w,
-                                  weight_entry *scales, int64_t n_in, weight_matrix *m,
+/* A table whose rows are only looked up gains nothing from panels. */
+static bool is_looked_up(const weight_store *store, const char *path) {
+    if (strstr(path, "embed_tokens_per_layer")) return true;
+    const char *last = strrchr(path, '.');
+    bool is_embedding = !strcmp(last ? last + 1 : path, "embed_tokens");
+    return is_embedding && mica_store_find(store, "lm_head", ".weight");
+}
+
+static bool wants_panels(const weight_store *store, const char *path, const weight_matrix *m) {
+    return store->options.defer && !m->globals && !is_looked_up(store, path) &&
+           mica_weight_panels_fit(&m->form, m->n_out, m->n_in);
+}
+
+static mica_status take_quantized(weight_store *store, const char *path, weight_entry *entry,
+                                  weight_entry *scales, int64_t n_in, taken_matrix *taken,
                                   mica_error *err) {
     quant_spec spec;
-    const file_tensor *s = scales->tensor;
+    weight_matrix *m = &taken->matrix;
+    const file_tensor *w = entry->tensor, *s = scales->tensor;
     weight_entry *biases = mica_store_find(store, path, ".biases");
     if (w->dtype != MICA_U32 || w->n_dims < 2 || !same_rows(w, s))
         return mica_fail(err, MICA_E_FORMAT,
@@ -168,16 +182,19 @@ static mica_status take_quantized(weight_store *store, const char *path, const f
     m->biases = biases ? biases->tensor->data : NULL;
     scales->is_used = true;
     if (biases) biases->is_used = true;
-    return take_globals(store, path, &spec, m, err);
+    st = take_globals(store, path, &spec, m, err);
+    if (st || !wants_panels(store, path, m)) return st;
+    return mica_store_take_panels(store, entry, s, biases ? biases->tensor : NULL, taken, err);
 }
 
 mica_status mica_store_take_folder(weight_store *store, const char *path, weight_entry *entry,
-                                   int64_t n_in, weight_matrix *m, mica_error *err) {
+                                   int64_t n_in, taken_matrix *taken, mica_error *err) {
+    weight_matrix *m = &taken->matrix;
     const file_tensor *w = entry->tensor;
     weight_entry *scales = mica_store_find(store, path, ".scales");
     m->codes = w->data;
     m->n_out = (int64_t)(n_rows_of(w) / (uint64_t)m->n_experts);
-    if (scales) return take_quantized(store, path, w, scales, n_in, m, err);
+    if (scales) return take_quantized(store, path, entry, scales, n_in, taken, err);
     if (!mica_dtype_is_float(w->dtype))
         return mica_fail(err, MICA_E_UNSUPPORTED,
                          "%s: %s has dtype %s and no scales; expected f32, f16 or bf16",

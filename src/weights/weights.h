@@ -5,8 +5,9 @@
  * little-endian bitstream of n_in codes of `bits` bits, lowest bit first (row_bytes each) scales
  * n_in/group entries of the scale kind; two-level: a bitstream of sub_bits per group biases  as
  * scales (BIAS_GROUP), or a bitstream of sub_bits per group (BIAS_TWO_LEVEL) supers, super_biases
- * n_in/256 halves each (two-level only) MLX tensors are used where they lie in the mapped file;
- * GGUF blocks are re-ordered at load, at their own size. No pointer here promises any alignment.
+ * n_in/256 halves each (two-level only) MLX tensors are used where they lie in the mapped file or,
+ * with `defer`, in panels; GGUF blocks are re-ordered at load, at their own size. No pointer here
+ * promises any alignment.
  *
  * Panels: what is re-ordered anyway lies so that 16 outputs can be the lanes of a kernel. Of each
  * stream, 16 rows take the bytes that they would take one after the other, but word by word: word 0
@@ -117,6 +118,9 @@ static inline uint32_t mica_bitstream_at(const uint8_t *p, unsigned bits, size_t
 uint32_t mica_weight_code(const weight_matrix *m, int64_t row, int64_t i);
 /* Whether rows of such a matrix can lie in panels, and the bytes of a word of its scales. */
 bool mica_weight_panels_fit(const weight_form *form, int64_t n_out, int64_t n_in);
+/* Rows of row_bytes, one after the other, to panels; n_rows is a multiple of WEIGHT_PANEL. */
+void mica_panel_fill(const uint8_t *rows, size_t row_bytes, size_t word, uint64_t n_rows,
+                     uint8_t *to);
 size_t mica_weight_scale_word(const weight_form *form);
 /* A matrix of one row: a copy of row `row` of m at `to`, which has mica_weight_row_total(m) bytes,
  * in canonical order. Plain forms without globals. */
@@ -151,9 +155,10 @@ typedef struct weight_naming {
 typedef struct weight_options {
     const weight_naming *naming; /* folders; NULL: canonical names */
     /* GGUF blocks are re-ordered by mica_weights_prepare, all at once, instead of when a matrix is
-     * taken; until then its pointers lead nowhere. */
+     * taken, and so are MLX matrices, which else are used where they lie; until then their pointers
+     * lead nowhere. */
     bool defer;
-    /* Called now and then while GGUF blocks are re-ordered; may be NULL. */
+    /* Called now and then while weights are re-ordered; may be NULL. */
     void (*progress)(void *user, uint64_t done_bytes, uint64_t total_bytes);
     /* Once, if the shapes of quantized tensors contradict config.json; may be NULL. */
     void (*warn)(void *user, const char *message);
@@ -218,9 +223,11 @@ mica_status mica_weights_rows_of(weight_store *store, const weight_matrix *all, 
 /* The matrix at `path`, stored [n_in, n_out] without quantization, turned round. */
 mica_status mica_weights_transposed(weight_store *store, const char *path, int64_t n_out,
                                     int64_t n_in, const weight_matrix **out, mica_error *err);
+/* With `defer`: makes this matrix readable before the others: a folder's is used where it lies. */
+mica_status mica_weights_ready(weight_store *store, const weight_matrix *m, mica_error *err);
 /* With `defer`: makes every matrix taken so far readable, with all threads of the pool: from the
- * pack in `pack_folder` if it has one for this file, else by re-ordering, and leaves a pack there
- * if the weights are many and there is room. NULL: no packs. Folders need nothing. */
+ * pack in `pack_folder` if it has one for this model, else by re-ordering, and leaves a pack there
+ * if the weights are many and there is room. NULL: no packs. */
 mica_status mica_weights_prepare(weight_store *store, mica_pool *pool, const char *pack_folder,
                                  mica_error *err);
 /* Takes the tensor `name` (full name with .weight or .bias) as floats. n < 0: any length. */

@@ -36,7 +36,8 @@ def patch(path, at, data):
         file.write(data)
 
 
-def check_life(root, model, env):
+def check_life(root, model, env, weights=None):
+    weights = weights or model
     want = ids_of(model, env, "--no-pack")
     check(not packs(env), "--no-pack leaves nothing")
     check(ids_of(model, env) == want, "the start that makes the pack")
@@ -44,7 +45,7 @@ def check_life(root, model, env):
     check(len(listed) == 1 and listed[0]["state"] == "good" and listed[0]["model"] == os.path.realpath(model), listed)
     path = listed[0]["path"]
     made = os.stat(path)
-    check(made.st_mode & 0o77 == 0 and abs(made.st_size / os.path.getsize(model) - 1) < 0.05, "mode and size of the pack")
+    check(made.st_mode & 0o77 == 0 and abs(made.st_size / os.path.getsize(weights) - 1) < 0.05, "mode and size of the pack")
     check(ids_of(model, env) == want and ids_of(model, env, "--threads", "3") == want, "starts with the pack")
     check(os.stat(path).st_ino == made.st_ino, "a good pack is kept")
     code, out, _ = run(exe, "pack", "verify", model, env=env)
@@ -64,7 +65,7 @@ def check_life(root, model, env):
         file.truncate(made.st_size - 4096)
     check(ids_of(model, env) == want and states(env) == ["good"], "a short pack is made anew")
 
-    os.utime(model, ns=(1, 10**9))
+    os.utime(weights, ns=(1, 10**9))
     check(states(env) == ["stale"], "another time of the model")
     check(ids_of(model, env) == want and states(env) == ["good"], "a stale pack is made anew")
     os.rename(model, model + ".away")
@@ -134,6 +135,11 @@ with tempfile.TemporaryDirectory(prefix="mica-test-") as root:
     check(code == 0, err)
     for part in (check_life, check_leftovers, check_no_place, check_together, check_same_size):
         part(root, model, env)
+    folder = os.path.join(root, "mlx")
+    code, _, err = run(exe, "synth", "--arch", "llama", "--params", "135m", "--layers", "2", "--bits", "4", folder)
+    check(code == 0, err)
+    run(exe, "pack", "remove", "--all", env=env)
+    check_life(root, folder, env, os.path.join(folder, "model.safetensors"))
     check_error(exe, ["pack", "verify", "no-such-model"], 1, "no-such-model", env=env)
 for args, needle in ((["pack"], "usage"), (["pack", "fly"], "fly"), (["pack", "list", "x"], "together"),
                      (["pack", "remove", "--all", "x"], "together"), (["pack", "verify", "--json"], "together")):

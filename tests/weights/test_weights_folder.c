@@ -192,21 +192,26 @@ typedef struct opened {
     weight_options options;
 } opened;
 
-static void open_folder(opened *o, const char *config, const char *tensors) {
+static void open_sized(opened *o, const char *config, const char *tensors, size_t n_data,
+                       bool defer) {
     mica_error err = {0};
     bytes b = {0};
     char header[1024];
     make_scratch(&o->s);
     write_text(&o->s, "config.json", config);
     snprintf(header, sizeof(header), "{%s}", tensors);
-    put_safetensors(&b, header, 128);
+    put_safetensors(&b, header, n_data);
     write_scratch(&o->s, "model.safetensors", b.data, b.n, 0);
     bytes_free(&b);
-    o->options = (weight_options){.warn = count_warning, .user = &o->n_warnings};
+    o->options = (weight_options){.warn = count_warning, .user = &o->n_warnings, .defer = defer};
     if (mica_folder_open(&o->folder, o->s.folder, &err)) fail_msg("%s", err.message);
     if (mica_folder_open_tensors(o->folder, &err)) fail_msg("%s", err.message);
     if (mica_weights_open_folder(&o->store, o->folder, &o->options, &err))
         fail_msg("%s", err.message);
+}
+
+static void open_folder(opened *o, const char *config, const char *tensors) {
+    open_sized(o, config, tensors, 128, false);
 }
 
 static void close_folder(opened *o) {
@@ -317,11 +322,100 @@ static void map_comes_first(void **state) {
     close_folder(&o);
 }
 
+/* ---- panels: what is made at the start has the rows that lie in the file ---- */
+
+/* 32 rows of 64 elements, in one matrix or two. */
+static const char *const panel_tensors[] = {
+    TENSOR("m.weight", "U32", "[32,8]", 0, 1024) "," TENSOR("m.scales", "F16", "[32,2]", 1024,
+                                                            1152) "," TENSOR("m.biases", "F16",
+                                                                             "[32,2]", 1152, 1280),
+    TENSOR("m.weight", "U32", "[2,16,8]", 0,
+           1024) "," TENSOR("m.scales", "BF16", "[2,16,2]", 1024,
+                            1152) "," TENSOR("m.biases", "BF16", "[2,16,2]", 1152, 1280),
+    TENSOR("m.weight", "U32", "[32,8]", 0, 1024) "," TENSOR("m.scales", "F32", "[32,2]", 1024,
+                                                            1280) "," TENSOR("m.biases", "F32",
+                                                                             "[32,2]", 1280, 1536),
+    TENSOR("m.weight", "U32", "[32,8]", 0, 1024) "," TENSOR("m.scales", "U8", "[32,2]", 1024, 1088),
+};
+
+static const weight_matrix *take_module(opened *o, bool experts) {
+    mica_error err = {0};
+    const weight_matrix *m = NULL;
+    if (mica_weights_set_quantization(o->store, mica_folder_config(o->folder), &err) ||
+        mica_weights_matrix(o->store, "m", experts ? 2 : 0, experts ? 16 : 32, 64, &m, &err))
+        fail_msg("%s", err.message);
+    return m;
+}
+
+static void check_same_rows(const weight_matrix *a, const weight_matrix *b) {
+    float row_a[64], row_b[64];
+    for (int64_t r = 0; r < 32; r++) {
+        mica_weight_row(a, r, row_a);
+        mica_weight_row(b, r, row_b);
+        assert_memory_equal(row_a, row_b, sizeof(row_a));
+    }
+}
+
+static void panels(void **state) {
+    (void)state;
+    mica_pool *pool = NULL;
+    mica_error err = {0};
+    assert_int_equal(mica_pool_new(&pool, 2, &err), MICA_OK);
+    for (size_t i = 0; i < sizeof(panel_tensors) / sizeof(*panel_tensors); i++) {
+        bool fp = strstr(panel_tensors[i], "U8"), experts = strstr(panel_tensors[i], "[2,");
+        const char *config = fp ? MAP("\"bits\":4,\"group_size\":32,\"mode\":\"mxfp4\"")
+                                : MAP("\"bits\":4,\"group_size\":32");
+        opened plain = {0}, made = {0}, early = {0};
+        open_sized(&plain, config, panel_tensors[i], 1536, false);
+        open_sized(&made, config, panel_tensors[i], 1536, true);
+        open_sized(&early, config, panel_tensors[i], 1536, true);
+        const weight_matrix *a = take_module(&plain, experts), *b = take_module(&made, experts);
+        const weight_matrix *c = take_module(&early, experts);
+        assert_false(a->panels);
+        assert_true(b->panels);
+        assert_int_equal(mica_weights_prepare(made.store, pool, NULL, &err), MICA_OK);
+        check_same_rows(a, b);
+        assert_int_equal(mica_weights_ready(early.store, c, &err), MICA_OK);
+        check_same_rows(a, c); /* before the others are made, and after */
+        assert_int_equal(mica_weights_prepare(early.store, pool, NULL, &err), MICA_OK);
+        check_same_rows(a, c);
+        close_folder(&plain);
+        close_folder(&made);
+        close_folder(&early);
+    }
+    mica_pool_free(pool);
+}
+
+/* Rows that are only looked up stay where they lie. */
+static void where_panels_are(void **state) {
+    (void)state;
+    static const char *const embedding =
+        TENSOR("model.embed_tokens.weight", "U32", "[32,8]", 0, 1024) "," TENSOR(
+            "model.embed_tokens.scales", "F16", "[32,2]", 1024,
+            1152) "," TENSOR("model.embed_tokens.biases", "F16", "[32,2]", 1152, 1280);
+    for (int i = 0; i < 2; i++) {
+        char tensors[900];
+        opened o = {0};
+        mica_error err = {0};
+        const weight_matrix *m = NULL;
+        snprintf(tensors, sizeof(tensors), "%s%s", embedding,
+                 i ? "," TENSOR("lm_head.weight", "F32", "[2,8]", 1280, 1344) : "");
+        open_sized(&o, MAP("\"bits\":4,\"group_size\":32"), tensors, 1344, true);
+        assert_int_equal(mica_weights_set_quantization(o.store, mica_folder_config(o.folder), &err),
+                         MICA_OK);
+        assert_int_equal(mica_weights_matrix(o.store, "model.embed_tokens", 0, 32, 64, &m, &err),
+                         MICA_OK);
+        assert_int_equal(m->panels, i == 0); /* it is the head, too */
+        close_folder(&o);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_mlx),      cmocka_unit_test(quantization_maps),
-        cmocka_unit_test(prefixes),        cmocka_unit_test(unaligned_vector),
-        cmocka_unit_test(map_comes_first),
+        cmocka_unit_test(golden_mlx),       cmocka_unit_test(quantization_maps),
+        cmocka_unit_test(prefixes),         cmocka_unit_test(unaligned_vector),
+        cmocka_unit_test(map_comes_first),  cmocka_unit_test(panels),
+        cmocka_unit_test(where_panels_are),
     };
     return cmocka_run_group_tests_name("weights_folder", tests, NULL, NULL);
 }

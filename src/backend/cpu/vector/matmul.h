@@ -34,8 +34,8 @@ static inline int64_t n_units_outs(const kernel_call *call) {
     return (operand_width(&call->out) + UNIT_OUTS - 1) / UNIT_OUTS;
 }
 
-/* The scratch of one thread: rows of x, then for each weight its scales, its expanded rows and its
- * sums [FEW_ROWS][UNIT_OUTS]. */
+/* The scratch of one thread: rows of x, then for each weight its expanded rows, its sums
+ * [FEW_ROWS][UNIT_OUTS], a panel and its scales. */
 typedef struct matmul_space {
     int n_weights;
     int64_t n_in;
@@ -48,8 +48,8 @@ static inline size_t scratch_matmul(const kernel_call *call) {
     int n_w = call->op == OP_GLU_MATMUL ? 2 : 1;
     int64_t n_in = operand_width(&call->src[0]), n = FEW_ROWS * padded(n_in);
     for (int i = 0; i < n_w; i++)
-        n += row_source_scratch(&call->src[1 + i], n_in) + UNIT_OUTS * padded(n_in) +
-             FEW_ROWS * UNIT_OUTS;
+        n += row_source_scratch(&call->src[1 + i], n_in) + held_floats(&call->src[1 + i]) +
+             UNIT_OUTS * padded(n_in) + FEW_ROWS * UNIT_OUTS;
     return (size_t)n * sizeof(float);
 }
 
@@ -61,8 +61,10 @@ static inline void matmul_space_init(matmul_space *s, const kernel_call *call, f
     for (int i = 0; i < s->n_weights; i++) {
         s->rows[i] = next;
         s->sums[i] = s->rows[i] + UNIT_OUTS * padded(s->n_in);
-        float *scales = s->sums[i] + FEW_ROWS * UNIT_OUTS;
+        float *held = s->sums[i] + FEW_ROWS * UNIT_OUTS;
+        float *scales = held + held_floats(&call->src[1 + i]);
         row_source_init(&s->source[i], &call->src[1 + i], s->n_in, scales);
+        row_source_hold_at(&s->source[i], held);
         next = scales + row_source_scratch(&call->src[1 + i], s->n_in);
     }
 }
@@ -176,6 +178,8 @@ static inline void run_matmul(const kernel_call *call, int64_t begin, int64_t en
     if (n_rows <= FEW_ROWS) gather_x(call, &s, 0, n_rows > 2 ? 4 : (int)n_rows, x);
     for (int64_t u = begin; u < end; u++) {
         int64_t o = u * UNIT_OUTS, n_outs = n_out - o < UNIT_OUTS ? n_out - o : UNIT_OUTS;
+        for (int w = 0; w < s.n_weights; w++)
+            row_source_hold(&s.source[w], o);
         if (n_rows <= FEW_ROWS)
             unit_of_few(call, &s, n_rows, x, o, n_outs);
         else

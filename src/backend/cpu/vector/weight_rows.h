@@ -8,7 +8,7 @@
 #ifndef MICA_BACKEND_CPU_VECTOR_WEIGHT_ROWS_H
 #define MICA_BACKEND_CPU_VECTOR_WEIGHT_ROWS_H
 
-#include "backend/cpu/vector/access.h"
+#include "backend/cpu/vector/panel_rows.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
@@ -37,6 +37,9 @@ typedef struct row_source {
     float *scratch;    /* scales and biases of two rows, padded(n_groups) each */
     uint8_t *gathered; /* panels: two rows put together again */
     size_t gathered_bytes;
+    bool can_hold;      /* a whole panel may be put together again */
+    int64_t held_row;   /* the first row of the one that is; -1: none */
+    weight_matrix held; /* its rows */
 } row_source;
 
 /* One row: codes, or the dense values. */
@@ -94,6 +97,8 @@ static inline void row_source_init(row_source *s, const kernel_operand *w, int64
     s->scratch = scratch;
     s->gathered = (uint8_t *)(scratch + 4 * padded(s->n_groups));
     s->gathered_bytes = sizeof(float) * (size_t)gathered_floats(w);
+    s->can_hold = false;
+    s->held_row = -1;
     s->group_chunks = (n_in + 15) / 16;
     if (way_is_dense(s->way)) return;
     const weight_form *f = &w->matrix->form;
@@ -107,6 +112,32 @@ static inline void row_source_init(row_source *s, const kernel_operand *w, int64
     if (f->bias == BIAS_NONE)
         for (int64_t g = 0; g < 4 * padded(s->n_groups); g++)
             scratch[g] = 0.0f;
+}
+
+/* Floats for a whole panel put together again. */
+static inline int64_t held_floats(const kernel_operand *w) {
+    if (!w->matrix || !w->matrix->panels) return 0;
+    return padded((int64_t)panel_rows_bytes(w->matrix) / 4);
+}
+
+/* Gives the source room for a panel; none: it holds none. */
+static inline void row_source_hold_at(row_source *s, float *room) {
+    const weight_matrix *m = s->operand->matrix;
+    s->can_hold = m && m->panels;
+    if (s->can_hold) s->held = panel_rows_at(m, (uint8_t *)room);
+}
+
+/* Rows [row, row + 16) will be asked for: puts them together at once where they are a panel. */
+static inline void row_source_hold(row_source *s, int64_t row) {
+    const weight_matrix *m = s->operand->matrix;
+    s->held_row = -1;
+    if (!s->can_hold || (row + m->first_lane) % WEIGHT_PANEL) return;
+    panel_put_together(m, row, &s->held);
+    s->held_row = row;
+}
+
+static inline bool row_is_held(const row_source *s, int64_t row) {
+    return s->held_row >= 0 && row >= s->held_row && row < s->held_row + WEIGHT_PANEL;
 }
 
 /* ---- scales and biases of a row ---- */
@@ -206,7 +237,10 @@ static inline row_view row_open(const row_source *s, int64_t row, int place) {
     row_view v = {.n_in = s->n_in, .n_chunks = (s->n_in + 15) / 16, .source = s};
     v.scales = s->scratch + 2 * place * padded(s->n_groups);
     v.biases = v.scales + padded(s->n_groups);
-    if (m && m->panels) {
+    if (row_is_held(s, row)) {
+        m = &s->held;
+        row -= s->held_row;
+    } else if (m && m->panels) {
         one = mica_weight_gather(m, row, s->gathered + (size_t)place * s->gathered_bytes);
         m = &one;
         row = 0;
