@@ -37,7 +37,7 @@ static int parse(int argc, char **argv, pack_args *a) {
         .name = "pack",
         .usage = "mica pack list | verify [MODEL ...] | remove MODEL ... | remove --all",
         .about =
-            "The first start with a GGUF file re-orders its weights and leaves them in the "
+            "The first start with a quantized model re-orders its weights and leaves them in the "
             "cache\n"
             "folder, so that later starts only map them. list shows these packs, verify holds "
             "each\n"
