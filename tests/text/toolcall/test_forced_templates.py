@@ -4,6 +4,7 @@ Jinja2, as Transformers does it, must be one that the grammar of its tools lets 
 by byte, from the first byte of the call to its last.
 
 usage: test_forced_templates.py FORCED_PROBE FOLDER [N]
+       test_forced_templates.py --golden FOLDER > tests/golden/toolcalls/forced.json
 
 The templates come from where templates.py has them. Without a network or Jinja2 the test is skipped
 (exit code 77).
@@ -126,14 +127,23 @@ def environment():
     return env
 
 
-def render(template, calls):
+def render(template, calls, tools=TOOLS):
     messages = [{"role": "user", "content": "q"},
                 {"role": "assistant", "content": "", "tool_calls": [
                     {"id": "functions.%s:%d" % (name, i), "type": "function",
                      "function": {"name": name, "arguments": arguments}}
                     for i, (name, arguments) in enumerate(calls)]}]
-    return template.render(messages=messages, tools=TOOLS, add_generation_prompt=False, bos_token="",
+    return template.render(messages=messages, tools=tools, add_generation_prompt=False, bos_token="",
                            eos_token="", enable_thinking=False)
+
+
+def cut(name, text, begin, end):
+    """The calls in a rendering; None where it is not as expected."""
+    if not text.endswith(end) or begin not in text[: len(text) - len(end)]:
+        print("%s: renders something unexpected: %r" % (name, text))
+        return None
+    text = text[: len(text) - len(end)]
+    return text[text.rindex(begin) + len(begin):]
 
 
 def check(probe, name, source, begin, end, n):
@@ -146,15 +156,10 @@ def check(probe, name, source, begin, end, n):
                  for t in rng.choices(TOOLS, k=rng.choice([1, 1, 2, 3]))]
         if not all(is_writable(name, arguments) for _, arguments in calls):
             continue
-        text = render(template, calls)
-        if not text.endswith(end):
-            print("%s: renders an unexpected end: %r" % (name, text[-200:]))
+        text = cut(name, render(template, calls), begin, end)
+        if text is None:
             return 1
-        text = text[: len(text) - len(end)]
-        if begin not in text:
-            print("%s: renders an unexpected begin: %r" % (name, text[:2000]))
-            return 1
-        texts.append(text[text.rindex(begin) + len(begin):])
+        texts.append(text)
     answer = probe.ask(texts=texts, **request)
     if "error" in answer:
         print("%s: %s" % (name, answer["error"]))
@@ -173,8 +178,41 @@ def check(probe, name, source, begin, end, n):
     return n_bad
 
 
+GOLDEN_TOOLS = [{"type": "function", "function": {"name": "find", "description": "d", "parameters": {
+    "type": "object", "properties": {
+        "ids": {"type": "array", "items": {"type": "integer"}}, "note": {"type": "string"},
+        "who": {"type": "object", "properties": {"ok": {"type": "boolean"}, "tag": {"type": "string"}},
+                "additionalProperties": False},
+        "x": {"type": "number"}}, "additionalProperties": False}}}]
+GOLDEN_CALLS = [
+    {"ids": [1, -2], "note": "a \"b\"\n<c>: {1}", "who": {"ok": True, "tag": "é"}, "x": 0.5},
+    {"ids": []}]
+
+
+def write_golden(folder):
+    """Two calls as each template renders them, for tests without a network."""
+    cases = []
+    for name, begin, end in CASES:
+        if name in ("openbmb-MiniCPM5-1B.jinja", "ByteDance-Seed-OSS.jinja"):
+            continue  # containers as Python
+        template = environment().from_string((folder / name).read_text())
+        text = render(template, [("find", call) for call in GOLDEN_CALLS], GOLDEN_TOOLS)
+        cases.append({"template": name, "text": cut(name, text, begin, end)})
+    formats = dict(line.split()[:2] for line in
+                   (Path(__file__).parent / "templates.txt").read_text().splitlines())
+    for case in cases:
+        case["format"] = formats[case["template"]]
+        case["suffix"] = ":opensource" if case["format"] == "hunyuan" else ""
+    json.dump({"tools": json.dumps(GOLDEN_TOOLS), "arguments": [json.dumps(c, ensure_ascii=False) for c in GOLDEN_CALLS],
+               "cases": cases}, sys.stdout, ensure_ascii=False, indent=1)
+    print()
+
+
 def main():
     folder = Path(sys.argv[2])
+    if sys.argv[1] == "--golden":
+        write_golden(folder)
+        return
     n = int(sys.argv[3]) if len(sys.argv) > 3 else 100
     if not list(folder.glob("*.jinja")):
         fetch(folder)
