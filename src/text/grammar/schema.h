@@ -140,7 +140,7 @@ mica_status mica_schema_all_texts(schema_compiler *c, const expr **out);
 mica_status mica_schema_text(schema_compiler *c, const schema_list *flat, const expr **out);
 /* This text, without quotes; NEVER: it would not be read as it is. */
 const expr *mica_schema_text_literal(schema_compiler *c, const char *s, size_t n);
-/* With the quotes of the notation. */
+/* With the quotes of the notation, and what closes a value. */
 const expr *mica_schema_text_quoted(schema_compiler *c, const expr *e);
 /* What all patterns and formats allow, spelled as JSON or raw; NULL: there are none. */
 mica_status mica_schema_join_patterns(schema_compiler *c, const schema_list *flat, bool is_json,

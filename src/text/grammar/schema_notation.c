@@ -26,9 +26,9 @@ bool mica_notation_json(schema_notation *out, grammar_build *b, const expr *spac
         .separator = spaced(b, space, ","),
         .key_open = b->empty,
         .key_end = spaced(b, space, ":"),
-        .member_close = b->empty,
         .item_open = b->empty,
         .item_close = b->empty,
+        .value_close = b->empty,
         .quote = mica_expr_text(b, "\""),
     };
     return b->status == MICA_OK;
@@ -142,7 +142,7 @@ const expr *mica_schema_member(schema_compiler *c, const expr *key, const expr *
     const schema_notation *n = c->site.notation;
     grammar_build *b = c->b;
     const expr *open = mica_expr_seq3(b, n->key_open, key, n->key_end);
-    const expr *e = mica_expr_seq3(b, open, value, n->member_close);
+    const expr *e = mica_expr_seq2(b, open, value);
     return n->key_again ? mica_expr_seq3(b, e, key, n->key_again) : e;
 }
 

@@ -56,10 +56,10 @@ struct schema_notation {
     const expr *object_open, *object_close, *object_end;
     const expr *array_open, *array_close, *array_end;
     const expr *separator;
-    const expr *key_open, *key_end, *member_close;
-    const expr
-        *key_again; /* behind member_close the key comes again, then this; NULL: it does not */
+    const expr *key_open, *key_end;
+    const expr *key_again; /* behind the value: the key once more, then this; NULL: nothing */
     const expr *item_open, *item_close;
+    const expr *value_close;  /* the end of each value, so that text knows where it stops */
     const schema_lead *leads; /* before values, behind key_end; none: nothing */
     size_t n_leads;
 

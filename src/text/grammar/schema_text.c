@@ -18,7 +18,8 @@ static unsigned seen_types(const schema_compiler *c) {
 }
 
 const expr *mica_schema_text_quoted(schema_compiler *c, const expr *e) {
-    return mica_expr_seq3(c->b, c->site.notation->quote, e, c->site.notation->quote);
+    const schema_notation *n = c->site.notation;
+    return mica_expr_seq2(c->b, mica_expr_seq3(c->b, n->quote, e, n->quote), n->value_close);
 }
 
 static mica_status make_texts(schema_compiler *c, unsigned types, const expr **out) {

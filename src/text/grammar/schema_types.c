@@ -96,21 +96,25 @@ static const expr *string_value(schema_compiler *c, const char *s, size_t n) {
     return mica_schema_text_quoted(c, mica_schema_text_literal(c, s, n));
 }
 
+static const expr *closed(schema_compiler *c, const expr *e) {
+    return mica_expr_seq2(c->b, e, c->site.notation->value_close);
+}
+
 const expr *mica_schema_value(schema_compiler *c, const json_value *v, int depth) {
     switch (v->kind) {
     case JSON_KIND_NULL:
     case JSON_KIND_BOOL:
-        return literal(c, v->kind, v->boolean);
+        return closed(c, literal(c, v->kind, v->boolean));
     case JSON_KIND_INT:
     case JSON_KIND_DOUBLE:
-        return number_value(c, v);
+        return closed(c, number_value(c, v));
     case JSON_KIND_STRING:
         return string_value(c, v->string, v->n);
     case JSON_KIND_ARRAY:
     case JSON_KIND_OBJECT:
         break;
     }
-    return container_value(c, v, depth);
+    return closed(c, container_value(c, v, depth));
 }
 
 /* ---- types ---- */
@@ -414,11 +418,10 @@ static mica_status container(schema_compiler *c, const schema_list *flat, bool i
 static mica_status compile_types(schema_compiler *c, const schema_list *flat, int types,
                                  const expr **out) {
     mica_status st = MICA_OK;
-    const expr *made[6];
+    const expr *made[5];
     size_t n = 0;
     if (types & SCHEMA_OBJECT) st = container(c, flat, true, &made[n++]);
     if (!st && types & SCHEMA_ARRAY) st = container(c, flat, false, &made[n++]);
-    if (!st && types & SCHEMA_STRING) st = mica_schema_string(c, flat, &made[n++]);
     if (!st && types & (SCHEMA_NUMBER | SCHEMA_INTEGER))
         st = mica_schema_number(c, flat, !(types & SCHEMA_NUMBER), &made[n++]);
     if (st) return st;
@@ -426,7 +429,9 @@ static mica_status compile_types(schema_compiler *c, const schema_list *flat, in
         made[n++] = mica_expr_alt2(c->b, literal(c, JSON_KIND_BOOL, true),
                                    literal(c, JSON_KIND_BOOL, false));
     if (types & SCHEMA_NULL) made[n++] = literal(c, JSON_KIND_NULL, false);
-    *out = mica_expr_alt(c->b, made, n);
+    const expr *others = closed(c, mica_expr_alt(c->b, made, n)), *text = c->b->never;
+    if (types & SCHEMA_STRING && (st = mica_schema_string(c, flat, &text))) return st;
+    *out = mica_expr_alt2(c->b, text, others);
     return mica_schema_check(c, *out);
 }
 

@@ -54,10 +54,11 @@ void mica_machine_init_edges(grammar_machine *m) {
  * each place of each state. */
 typedef struct cover_search {
     grammar_machine *m;
-    uint32_t n;       /* pairs in `cover` */
-    uint32_t n_later; /* pairs of the next length, stored from the other end */
+    uint32_t n;                         /* pairs in `cover` */
+    uint32_t n_later;                   /* pairs of the next length, stored from the other end */
     uint32_t ends[SLICE_MAX_CHARS + 1]; /* of the pairs of each length */
     bool is_open;                       /* plain text may pop the hole */
+    const bool *skips; /* classes of ASCII characters that are left out; NULL: none */
 } cover_search;
 
 /* Room for a state; what is new starts unseen. */
@@ -95,6 +96,7 @@ static bool follow_pair(cover_search *c, uint32_t pair, edge_count *count) {
     uint32_t state = pair >> 3, place = pair & 7;
     for (uint32_t i = 0; i < m->n_edges[place]; i++) {
         plain_edge edge = m->edges[place][i];
+        if (!place && !edge.to && c->skips && c->skips[edge.class]) continue;
         uint32_t to = lazy_row(&m->lazy, state)[edge.class];
         if (!lazy_is_computed(to)) to = mica_lazy_compute(&m->lazy, state, edge.class);
         bool is_dead = to == STATE_DEAD;
@@ -183,11 +185,11 @@ static bool count_rounds(grammar_machine *m, uint32_t state, uint32_t *n_chars, 
     return false;
 }
 
-static uint32_t count_cover(grammar_machine *m, uint32_t state, bool *is_exact) {
-    cover_search c = {.m = m};
+static uint32_t count_cover(grammar_machine *m, uint32_t state, const bool *skips, bool *is_exact) {
+    cover_search c = {.m = m, .skips = skips};
     uint32_t n_rounds;
     *is_exact = false;
-    if (count_rounds(m, state, &n_rounds, is_exact)) return n_rounds;
+    if (!skips && count_rounds(m, state, &n_rounds, is_exact)) return n_rounds;
     if (state >= MACHINE_MAX_COVER_STATES) return 0;
     if (!mark_pair(&c, state << 3)) return 0;
     m->cover[c.n++] = state << 3;
@@ -292,6 +294,15 @@ static bool is_odd(const loop_slice *s, unsigned c) {
            (s->from_target[c] != STATE_DEAD || s->from_state[c] != STATE_DEAD);
 }
 
+/* How many tokens begin with c. */
+static size_t count_first(const grammar_vocab *v, unsigned c) {
+    const trie_node *root = &v->all.nodes[0];
+    for (uint32_t i = root->children; i < root->children + root->n_children; i++) {
+        if (v->all.nodes[i].byte == c) return v->all.ranges[i].end - v->all.ranges[i].first;
+    }
+    return 0;
+}
+
 static bool are_odd_few(const loop_slice *s) {
     const grammar_vocab *v = s->m->vocab;
     size_t n = 0;
@@ -299,7 +310,7 @@ static bool are_odd_few(const loop_slice *s) {
         if (is_odd(s, c)) n += v->n_with[c];
         if (is_plain_ascii(c) && !s->is_out[c] && s->from_state[c] != s->target &&
             s->from_state[c] != STATE_DEAD)
-            n += v->n_with[c];
+            n += count_first(v, c);
     }
     return n <= holders_max(v->n_ids);
 }
@@ -325,9 +336,9 @@ static uint32_t list_out(const loop_slice *s, const uint64_t **masks) {
     return n;
 }
 
-static void fill_loop(const loop_slice *s, uint64_t *mask) {
+static void fill_loop(const loop_slice *s, const uint64_t *plain, uint64_t *mask) {
     enum { BLOCK = 64 }; /* words that stay at hand while all masks are read */
-    const uint64_t *masks[N_CHARS], *plain = s->m->vocab->slices[SLICE_NO_LIMIT];
+    const uint64_t *masks[N_CHARS];
     uint32_t n = list_out(s, masks);
     for (size_t from = 0; from < s->m->n_words; from += BLOCK) {
         size_t n_words = s->m->n_words - from < BLOCK ? s->m->n_words - from : BLOCK;
@@ -358,8 +369,8 @@ static bool try_token(const loop_slice *s, int32_t id, uint64_t *mask) {
     return true;
 }
 
-/* Goes on with a token whose first n_shared bytes led to states[n_shared]; *n_alive: how many of all
- * its bytes lead on. False: the hole is popped inside. */
+/* Goes on with a token whose first n_shared bytes led to states[n_shared]; *n_alive: how many of
+ * all its bytes lead on. False: the hole is popped inside. */
 static bool follow_holder(const loop_slice *s, const holder *h, const char *text, uint32_t *states,
                           uint32_t *n_alive) {
     lazy *l = &s->m->lazy;
@@ -426,8 +437,45 @@ static bool take_loop(grammar_machine *m, uint32_t state, token_mask *t) {
         m->lazy.status = MICA_E_NOMEM;
         return false;
     }
-    fill_loop(&s, mask);
+    fill_loop(&s, m->vocab->slices[SLICE_NO_LIMIT], mask);
     if (!try_first(&s, mask) || !try_odd(&s, mask)) {
+        mica_free(mask);
+        return false;
+    }
+    t->dense = mask;
+    m->mask_bytes += m->n_words * sizeof(*mask);
+    return true;
+}
+
+/* Whether all characters but those that are `out` lead to one state, and behind it text without
+ * those fits, as far as short tokens reach: a counted repeat of a pattern, as a table. */
+static bool find_chain(loop_slice *s, grammar_machine *m, uint32_t state) {
+    bool skips[256] = {false}, is_exact;
+    *s = (loop_slice){.m = m, .state = state};
+    step_all(m, state, s->from_state);
+    s->target = find_target(s->from_state);
+    if (s->target == STATE_DEAD || step_other(m, state) != s->target) return false;
+    for (unsigned c = 0; c < N_ASCII; c++) {
+        s->is_out[c] = is_plain_ascii(c) && s->from_state[c] != s->target;
+        s->from_target[c] = s->target; /* later on it may fit, whether it does here or not */
+        if (s->is_out[c]) skips[m->lazy.program->class_of[c]] = true;
+    }
+    if (!are_odd_few(s)) return false;
+    uint32_t n_chars = count_cover(m, state, skips, &is_exact);
+    return n_chars >= SLICE_MAX_CHARS && !is_exact;
+}
+
+/* Makes t->dense of the short plain tokens that fit. False: it cannot. */
+static bool take_chain(grammar_machine *m, uint32_t state, token_mask *t) {
+    loop_slice s;
+    if (!m->vocab->has_text || !find_chain(&s, m, state)) return false;
+    uint64_t *mask = mica_malloc(m->n_words * sizeof(*mask));
+    if (!mask) {
+        m->lazy.status = MICA_E_NOMEM;
+        return false;
+    }
+    fill_loop(&s, m->vocab->slices[SLICE_MAX_CHARS], mask);
+    if (!try_odd(&s, mask)) {
         mica_free(mask);
         return false;
     }
@@ -468,11 +516,14 @@ static bool find_start(grammar_machine *m, uint32_t state, text_start *start) {
 void mica_machine_find_slice(grammar_machine *m, uint32_t state, token_mask *t, text_start *start) {
     const grammar_vocab *v = m->vocab;
     bool is_exact;
-    uint32_t n_chars = count_cover(m, state, &is_exact);
+    uint32_t n_chars = count_cover(m, state, NULL, &is_exact);
     *start = (text_start){.target = STATE_DEAD};
     t->trie = &v->all;
     if (n_chars < SLICE_MAX_CHARS && !(is_exact && n_chars)) {
-        if (take_loop(m, state, t)) t->trie = &v->not_plain;
+        if (take_loop(m, state, t))
+            t->trie = &v->not_plain;
+        else if (take_chain(m, state, t))
+            t->trie = &v->not_short;
         return;
     }
     t->base = v->slices[n_chars];

@@ -172,9 +172,9 @@ static schema_notation members(call_texts *t, const call_writer *w) {
         .separator = empty,
         .key_open = mica_call_text(t, w->open),
         .key_end = mica_call_text(t, w->open_end),
-        .member_close = mica_call_text(t, w->close),
         .item_open = empty,
         .item_close = empty,
+        .value_close = empty,
         .key = w->key_excludes ? SCHEMA_KEY_BARE : SCHEMA_KEY_ATTRIBUTE,
         .key_excludes = w->key_excludes,
         .names_only = true,
@@ -197,6 +197,7 @@ static void init_tagged(args_notations *out, call_texts *t, const call_writer *w
     out->value = out->json;
     out->value.is_raw = true;
     out->value.quote = t->b->empty;
+    out->value.value_close = mica_call_text(t, w->close);
     out->value.reader = reader;
     out->value.containers = &out->json;
     out->value.python_words = w->python_words;
@@ -210,8 +211,7 @@ static void init_nested(args_notations *out, call_texts *t, const call_writer *w
     out->element.is_elements = true;
     out->element.item_open =
         mica_expr_seq3(b, out->args.key_open, mica_expr_text(b, "item"), out->args.key_end);
-    out->element.item_close =
-        mica_expr_seq3(b, out->args.member_close, mica_expr_text(b, "item"), out->args.key_again);
+    out->element.item_close = mica_expr_seq2(b, mica_expr_text(b, "item"), out->args.key_again);
     out->element.maps = &out->json;
     out->value.containers = &out->element;
 }

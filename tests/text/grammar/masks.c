@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "text/grammar/machine.h"
+#include "text/toolcall/call_grammar.h"
 
 static const char *const schemas[] = {
     "{}",
@@ -22,6 +23,8 @@ static const char *const schemas[] = {
     "\\\\x00-\\\\x1f]+)+$\"}}",
     "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"pattern\":\"^[A-Z][^ ]*( [a-z-]+)?$\"}}",
     "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"pattern\":\"^\\\\w+$\"}}",
+    "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"pattern\":\"^([^<]|<[^/])*$\","
+    "\"maxLength\":70}}",
     "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"pattern\":\"^[^e]+e[^\\u4e00-\\u9fff]*$"
     "\"}}",
     "{\"oneOf\":[{\"type\":\"object\",\"properties\":{\"kind\":{\"const\":\"a\"},\"v\":{\"type\":"
@@ -32,6 +35,27 @@ static const char *const patterns[] = {
     "[^\\n]*\\n?",   "(\\w+ )*\\w{1,20}[.!]", "[\\s\\S]{0,60}END", "[a-z]+(-[a-z]+)*(/[^/]+)*",
     "x{40}y|[^x]*z",
 };
+
+/* Calls, whose strings are raw text: begins that random tokens would not find, and beginnings of
+ * what ends a text. */
+static const struct {
+    const char *format, *begins[2], *ends[3];
+} calls[] = {
+    {"gemma4",
+     {"<|tool_call>call:f{a:<|\"|>", "<|tool_call>call:f{b:<|\"|>"},
+     {"<", "<|", "<|\"|"}},
+    {"qwen3-coder",
+     {"<tool_call>\n<function=f>\n<parameter=a>\n", "<tool_call>\n<function=f>\n<parameter=b>\n"},
+     {"\n<", "</", "</param"}},
+    {"minicpm5", {"<function name=\"f\"><param name=\"c\">", NULL}, {"x", "1", " "}},
+    {"minimax-m3",
+     {"]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name=\"f\">]<]minimax[>[<b>", NULL},
+     {"]", "]<]", "]<]minimax["}},
+};
+static const char call_tools[] =
+    "[{\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":"
+    "\"string\"},\"b\":{\"type\":\"string\",\"minLength\":2,\"maxLength\":90},\"c\":{\"type\":["
+    "\"string\",\"integer\"]}}}}]";
 
 static uint64_t seed = 88172645463325252u;
 
@@ -80,7 +104,15 @@ static int32_t choose(const uint64_t *mask, size_t n_words) {
     return -1;
 }
 
-static size_t run(const grammar *g, const grammar_vocab *v, const char *what, int n_steps) {
+/* What random tokens seldom begin with, at random; it need not fit. */
+static void nudge(grammar_matcher *x, const char *const *texts, int n) {
+    bool ok;
+    const char *text = texts ? texts[random_below((uint32_t)n)] : NULL;
+    if (text) mica_grammar_accept_bytes(x, text, strlen(text), &ok, NULL);
+}
+
+static size_t run(const grammar *g, const grammar_vocab *v, const char *what, int n_steps,
+                  int kind) {
     grammar_machine *m;
     grammar_matcher *x = NULL;
     mica_error err;
@@ -89,7 +121,12 @@ static size_t run(const grammar *g, const grammar_vocab *v, const char *what, in
     if (!mask || mica_grammar_machine_new(&m, g, v, NULL, 0, &err)) return 1;
     for (int i = 0; i < n_steps && !n_wrong; i++) {
         bool ok;
-        if (!x && mica_grammar_matcher_new(&x, m, &err)) return 1;
+        if (!x) {
+            if (mica_grammar_matcher_new(&x, m, &err)) return 1;
+            if (kind >= 0) nudge(x, calls[kind].begins, 2);
+        } else if (kind >= 0 && !random_below(3)) {
+            nudge(x, calls[kind].ends, 3);
+        }
         if (mica_grammar_mask(x, mask, n_words, &err)) return 1;
         n_wrong = compare(x, mask, what);
         int32_t id = choose(mask, n_words);
@@ -121,7 +158,7 @@ int main(int argc, char **argv) {
             printf("%s: %s\n", schemas[i], err.message);
             return 1;
         }
-        n_wrong += run(g, v, schemas[i], n_steps);
+        n_wrong += run(g, v, schemas[i], n_steps, -1);
         mica_grammar_free(g);
     }
     for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
@@ -129,7 +166,19 @@ int main(int argc, char **argv) {
             printf("%s: %s\n", patterns[i], err.message);
             return 1;
         }
-        n_wrong += run(g, v, patterns[i], n_steps);
+        n_wrong += run(g, v, patterns[i], n_steps, -1);
+        mica_grammar_free(g);
+    }
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        toolcall_dialect d;
+        const toolcall_source source = {.format = calls[i].format, .reasoning = "none"};
+        const toolcall_choice choice = {.tools = call_tools, .n_tools = sizeof(call_tools) - 1};
+        if (mica_toolcall_detect(&d, &source, &err) ||
+            mica_toolcall_grammar(&g, &d, &choice, &err)) {
+            printf("%s: %s\n", calls[i].format, err.message);
+            return 1;
+        }
+        n_wrong += run(g, v, calls[i].format, n_steps, (int)i);
         mica_grammar_free(g);
     }
     mica_grammar_vocab_free(v);
