@@ -297,69 +297,136 @@ typedef struct block_streams {
     uint8_t supers[2], super_biases[2];
 } block_streams;
 
+static void split_two_level(const block_type *t, const block_bytes *b, size_t n_groups,
+                            const uint8_t *block, const block_parts *parts, block_streams *out) {
+    pack_bits(parts->sub, n_groups, t->form.sub_bits, out->scales);
+    memcpy(out->supers, block + t->d_off, b->supers);
+    if (t->form.bias != BIAS_TWO_LEVEL) return;
+    pack_bits(parts->sub_bias, n_groups, t->form.sub_bits, out->biases);
+    memcpy(out->super_biases, block + t->m_off, b->super_biases);
+}
+
+static bool is_two_level(const block_type *t) { return t->form.scale == SCALE_TWO_LEVEL; }
+
+/* All that a block does not hold as it is wanted: codes but for nibbles in runs, and sub-scales. */
 static void split_block(const block_type *t, const block_bytes *b, size_t n_elements,
                         const uint8_t *block, block_streams *out) {
-    const weight_form *f = &t->form;
-    size_t n_groups = n_elements / f->group;
     block_parts parts;
-    if (t->nibble_run) split_nibbles(block + t->q_off, n_elements / 2, t->nibble_run, out->codes);
-    if (!t->nibble_run || f->scale == SCALE_TWO_LEVEL) t->expand(block, block + t->q_off, &parts);
-    if (!t->nibble_run) pack_bits(parts.q, n_elements, f->bits, out->codes);
-    if (f->scale == SCALE_TWO_LEVEL) {
-        pack_bits(parts.sub, n_groups, f->sub_bits, out->scales);
-        memcpy(out->supers, block + t->d_off, b->supers);
-    } else {
-        memcpy(out->scales, block + t->d_off, b->scales);
-    }
-    if (f->bias == BIAS_TWO_LEVEL) {
-        pack_bits(parts.sub_bias, n_groups, f->sub_bits, out->biases);
-        memcpy(out->super_biases, block + t->m_off, b->super_biases);
-    } else if (f->bias == BIAS_GROUP) {
-        memcpy(out->biases, block + t->m_off, b->biases);
+    if (t->nibble_run && !is_two_level(t)) return;
+    t->expand(block, block + t->q_off, &parts);
+    if (!t->nibble_run) pack_bits(parts.q, n_elements, t->form.bits, out->codes);
+    if (is_two_level(t)) split_two_level(t, b, n_elements / t->form.group, block, &parts, out);
+}
+
+/* ---- rows one after the other ---- */
+
+static void repack_rows(const block_type *t, const block_bytes *b, gguf_block size,
+                        const uint8_t *blocks, uint64_t first, uint64_t n_blocks,
+                        const repack_plan *plan, uint8_t *base) {
+    for (uint64_t i = first; i < first + n_blocks; i++, blocks += size.n_bytes) {
+        block_streams s;
+        split_block(t, b, size.n_elements, blocks, &s);
+        if (t->nibble_run)
+            split_nibbles(blocks + t->q_off, size.n_elements / 2, t->nibble_run, s.codes);
+        memcpy(base + plan->codes_off + i * b->codes, s.codes, b->codes);
+        const uint8_t *scales = is_two_level(t) ? s.scales : blocks + t->d_off;
+        const uint8_t *biases = is_two_level(t) ? s.biases : blocks + t->m_off;
+        memcpy(base + plan->scales_off + i * b->scales, scales, b->scales);
+        memcpy(base + plan->biases_off + i * b->biases, biases, b->biases);
+        memcpy(base + plan->supers_off + i * b->supers, s.supers, b->supers);
+        memcpy(base + plan->super_biases_off + i * b->super_biases, s.super_biases,
+               b->super_biases);
     }
 }
 
-static inline void spread_words(const uint8_t *from, size_t n, size_t word, uint8_t *to) {
-    for (size_t i = 0; i < n; i++)
-        memcpy(to + i * WEIGHT_PANEL * word, from + i * word, word);
+/* ---- panels: the 16 blocks of a column at once ---- */
+
+/* Codes 0, 1, 2, 3 in the low nibbles of four bytes, as 16 bits. */
+static inline uint32_t join_nibbles(uint32_t v) {
+    v &= 0x0F0F0F0Fu;
+    v = (v | v >> 4) & 0x00FF00FFu;
+    return (v | v >> 8) & 0xFFFFu;
 }
 
-/* The n bytes that block `at` of row `row` adds to a stream. */
-static void put(uint8_t *stream, const uint8_t *from, size_t n, size_t word, uint64_t row_blocks,
-                uint64_t row, uint64_t at) {
-    if (row_blocks == 0) {
-        memcpy(stream + at * n, from, n);
-        return;
-    }
-    uint8_t *to = stream + (row - row % WEIGHT_PANEL) * row_blocks * n + row % WEIGHT_PANEL * word +
-                  at * n * WEIGHT_PANEL;
+/* split_nibbles of 16 blocks `stride` bytes apart, word by word; the loops over 16 are vectors. */
+static void weave_nibbles(const uint8_t *qs, size_t stride, size_t n_bytes, size_t run,
+                          uint8_t *out) {
+    for (size_t i = 0; i < n_bytes; i += run, out += run * WEIGHT_PANEL)
+        for (size_t k = 0; k < run; k += 8) {
+            uint32_t a[WEIGHT_PANEL], b[WEIGHT_PANEL], low[WEIGHT_PANEL], high[WEIGHT_PANEL];
+            for (size_t j = 0; j < WEIGHT_PANEL; j++) {
+                memcpy(&a[j], qs + j * stride + i + k, 4);
+                memcpy(&b[j], qs + j * stride + i + k + 4, 4);
+            }
+            for (size_t j = 0; j < WEIGHT_PANEL; j++) {
+                low[j] = join_nibbles(a[j]) | join_nibbles(b[j]) << 16;
+                high[j] = join_nibbles(a[j] >> 4) | join_nibbles(b[j] >> 4) << 16;
+            }
+            memcpy(out + k / 8 * sizeof(low), low, sizeof(low));
+            memcpy(out + (run + k) / 8 * sizeof(high), high, sizeof(high));
+        }
+}
+
+/* The n bytes that each of 16 rows adds to a stream, from places `stride` bytes apart. */
+static inline void weave_words(const uint8_t *from, size_t stride, size_t n, size_t word,
+                               uint8_t *out) {
+    for (size_t i = 0; i < n; i += word)
+        for (size_t j = 0; j < WEIGHT_PANEL; j++, out += word)
+            memcpy(out, from + j * stride + i, word);
+}
+
+static void weave(const uint8_t *from, size_t stride, size_t n, size_t word, uint8_t *out) {
     if (word == 4)
-        spread_words(from, n / 4, 4, to);
+        weave_words(from, stride, n, 4, out);
     else if (word == 2)
-        spread_words(from, n / 2, 2, to);
+        weave_words(from, stride, n, 2, out);
     else
-        spread_words(from, n, 1, to);
+        weave_words(from, stride, n, 1, out);
+}
+
+/* Column `at` of the panel that begins with row `row`. */
+static void repack_column(const block_type *t, const block_bytes *b, gguf_block size,
+                          const uint8_t *blocks, uint64_t row, uint64_t at, const repack_plan *plan,
+                          uint8_t *base) {
+    block_streams s[WEIGHT_PANEL];
+    const size_t stride = (size_t)plan->row_blocks * size.n_bytes;
+    const size_t word = mica_weight_scale_word(&t->form);
+    const uint64_t place = row * plan->row_blocks + at * WEIGHT_PANEL; /* in blocks */
+    uint8_t *codes = base + plan->codes_off + place * b->codes;
+    blocks += at * size.n_bytes;
+    for (size_t j = 0; j < WEIGHT_PANEL; j++)
+        split_block(t, b, size.n_elements, blocks + j * stride, &s[j]);
+    if (t->nibble_run)
+        weave_nibbles(blocks + t->q_off, stride, size.n_elements / 2, t->nibble_run, codes);
+    else
+        weave(s->codes, sizeof(*s), b->codes, 4, codes);
+    uint8_t *scales = base + plan->scales_off + place * b->scales;
+    uint8_t *biases = base + plan->biases_off + place * b->biases;
+    if (is_two_level(t)) {
+        weave(s->scales, sizeof(*s), b->scales, 2, scales);
+        weave(s->biases, sizeof(*s), b->biases, 2, biases);
+    } else {
+        weave(blocks + t->d_off, stride, b->scales, word, scales);
+        weave(blocks + t->m_off, stride, b->biases, word, biases);
+    }
+    weave(s->supers, sizeof(*s), b->supers, 2, base + plan->supers_off + place * b->supers);
+    weave(s->super_biases, sizeof(*s), b->super_biases, 2,
+          base + plan->super_biases_off + place * b->super_biases);
 }
 
 void mica_repack(gguf_type type, const uint8_t *blocks, uint64_t first, uint64_t n_blocks,
                  const repack_plan *plan, uint8_t *base) {
     const block_type *t = find_type(type);
-    gguf_block size = mica_gguf_block((uint32_t)type);
+    const gguf_block size = mica_gguf_block((uint32_t)type);
     const block_bytes b = bytes_of(&t->form, size.n_elements);
-    const size_t scale_word = mica_weight_scale_word(&t->form);
     const uint64_t n = plan->row_blocks;
-    uint64_t row = n ? first / n : 0, at = n ? first % n : first;
-    for (uint64_t i = 0; i < n_blocks; i++, blocks += size.n_bytes) {
-        block_streams s;
-        split_block(t, &b, size.n_elements, blocks, &s);
-        put(base + plan->codes_off, s.codes, b.codes, 4, n, row, at);
-        put(base + plan->scales_off, s.scales, b.scales, scale_word, n, row, at);
-        put(base + plan->biases_off, s.biases, b.biases, scale_word, n, row, at);
-        put(base + plan->supers_off, s.supers, b.supers, 2, n, row, at);
-        put(base + plan->super_biases_off, s.super_biases, b.super_biases, 2, n, row, at);
-        if (++at == n) {
-            at = 0;
-            row++;
-        }
+    if (!n) {
+        repack_rows(t, &b, size, blocks, first, n_blocks, plan, base);
+        return;
+    }
+    for (uint64_t row = first / n; row < (first + n_blocks) / n; row += WEIGHT_PANEL) {
+        for (uint64_t at = 0; at < n; at++)
+            repack_column(t, &b, size, blocks, row, at, plan, base);
+        blocks += WEIGHT_PANEL * n * size.n_bytes;
     }
 }

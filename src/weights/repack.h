@@ -27,7 +27,7 @@ bool mica_repack_plan_streams(const size_t unit_bytes[REPACK_STREAMS], uint64_t 
                               repack_plan *out);
 
 /* Re-orders `n_blocks` blocks at `blocks`, the first of which is block `first` of the matrix, into
- * the memory at `base` that is laid out by `plan`. In panels a block's place depends on its row. */
+ * the memory at `base` that is laid out by `plan`. With panels both are whole panels. */
 void mica_repack(gguf_type type, const uint8_t *blocks, uint64_t first, uint64_t n_blocks,
                  const repack_plan *plan, uint8_t *base);
 

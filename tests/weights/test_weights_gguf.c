@@ -3,6 +3,7 @@
  */
 #include "golden.h"
 
+#include "weights/repack.h"
 #include "weights/weights.h"
 
 typedef struct block_case {
@@ -363,6 +364,49 @@ static void progress_and_size(void **state) {
     bytes_free(&b);
 }
 
+/* ---- panels: the rows of every type, laid out again from rows that lie one after the other ----
+ */
+
+static void check_panels(gguf_type type, const uint8_t *blocks) {
+    enum { ROWS = 32, ROW_BLOCKS = 3 };
+    weight_form form;
+    repack_plan rows, panels;
+    size_t off[REPACK_STREAMS], size[REPACK_STREAMS];
+    assert_true(mica_gguf_form(type, &form));
+    assert_true(mica_repack_plan(type, ROWS * ROW_BLOCKS, &rows));
+    panels = rows;
+    panels.row_blocks = ROW_BLOCKS;
+    uint8_t *a = calloc(3, rows.n_bytes), *b = a + rows.n_bytes, *c = b + rows.n_bytes;
+    uint64_t half = ROWS / 2 * ROW_BLOCKS, block = mica_gguf_block((uint32_t)type).n_bytes;
+    mica_repack(type, blocks, 0, ROWS * ROW_BLOCKS, &rows, a);
+    mica_repack(type, blocks + half * block, half, half, &panels, b); /* in any order */
+    mica_repack(type, blocks, 0, half, &panels, b);
+    mica_repack_streams(type, &rows, off, size);
+    for (int i = 0; i < REPACK_STREAMS; i++) {
+        size_t word = i == 0 ? 4 : i < 3 ? mica_weight_scale_word(&form) : 2;
+        if (size[i]) mica_panel_fill(a + off[i], ROW_BLOCKS * size[i], word, ROWS, c + off[i]);
+    }
+    assert_memory_equal(b, c, rows.n_bytes);
+    free(a);
+}
+
+static void panels_of_types(void **state) {
+    (void)state;
+    uint8_t *blocks = malloc(32 * 3 * 512);
+    uint32_t x = 1;
+    for (size_t i = 0; i < 32 * 3 * 512; i++)
+        blocks[i] = (uint8_t)((x = x * 1664525u + 1013904223u) >> 24);
+    int n_types = 0;
+    for (int type = 0; type <= GGUF_MXFP4; type++) {
+        weight_form form;
+        if (!mica_gguf_form((gguf_type)type, &form) || form.kind == WEIGHT_DENSE) continue;
+        check_panels((gguf_type)type, blocks);
+        n_types++;
+    }
+    assert_int_equal(n_types, 13);
+    free(blocks);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_blocks),
@@ -373,6 +417,7 @@ int main(void) {
         cmocka_unit_test(audit),
         cmocka_unit_test(two_names_for_one),
         cmocka_unit_test(progress_and_size),
+        cmocka_unit_test(panels_of_types),
     };
     return cmocka_run_group_tests_name("weights_gguf", tests, NULL, NULL);
 }
