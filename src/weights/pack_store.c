@@ -13,7 +13,7 @@
 #include "weights/store.h"
 
 #define CHUNK_BYTES ((uint64_t)1 << 20) /* of the file: its streams stay in a core's cache */
-#define AHEAD_CHUNKS 16                 /* that are asked for before they are needed */
+#define AHEAD_CHUNKS 64                 /* that are asked for before they are needed */
 #define LEAST_PACK_BYTES ((uint64_t)16 << 20)
 
 /* One matrix to make, and its first chunk among all. */
