@@ -44,6 +44,9 @@
     "(?:" URI "|(?:" URI_AUTHORITY "|" URI_PATH "|(?:[A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-Fa-f]{2})" \
     "+(?:/" PCHAR "*)*)?" URI_TAIL ")"
 
+#define HEX(n) "[0-9a-fA-F]{" #n "}"
+#define UUID(version) HEX(8) "-" HEX(4) "-" version HEX(3) "-[89abAB]" HEX(3) "-" HEX(12)
+
 static const struct {
     const char *name, *pattern;
 } formats[] = {
@@ -56,6 +59,11 @@ static const struct {
     {"ipv4", IPV4},
     {"ipv6", IPV6},
     {"uuid", "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"},
+    {"uuid1", UUID("1")}, /* these as llama-server has them */
+    {"uuid2", UUID("2")},
+    {"uuid3", UUID("3")},
+    {"uuid4", UUID("4")},
+    {"uuid5", UUID("5")},
     {"uri", URI},
     {"uri-reference", URI_REFERENCE},
     {"json-pointer", "(?:/(?:[^~/]|~[01])*)*"},
