@@ -78,6 +78,19 @@ static inline float act_xielu(float x, float alpha_p, float alpha_n, float beta,
     return mica_round_to(bend + linear, t);
 }
 
+/* silu and gelu in its tanh form as x * sigmoid(y), y = x or 2 sqrt(2/pi) (x + 0.044715 x^3), in
+ * f32 throughout: for kernels of the fast profile. */
+#define GLU_TANH_C1 1.59576912f
+#define GLU_TANH_C3 0.0713548163f
+#define GLU_SIGMOID_LOWEST 88.0f /* of -y: e^88 is finite */
+static inline float act_glu_fused(glu_act act, float x, mica_dtype t) {
+    if (act == GLU_GELU) return act_gelu(x, t);
+    float y = act == GLU_SILU ? x : x * fmaf(x * x, GLU_TANH_C3, GLU_TANH_C1);
+    y = 0.0f - y;
+    y = GLU_SIGMOID_LOWEST < y ? GLU_SIGMOID_LOWEST : y; /* NaN passes */
+    return mica_round_to(x / (1.0f + exp_fused(y)), t);
+}
+
 static inline float act_glu(glu_act act, float gate, mica_dtype t) {
     if (act == GLU_SILU) return act_silu(gate, t);
     return act == GLU_GELU ? act_gelu(gate, t) : act_gelu_tanh(gate, t);

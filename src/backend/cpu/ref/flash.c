@@ -1,10 +1,11 @@
 /* flash.c: softmax(scale * q K^T) V over cache blocks with fused multiply-adds.
  *
  * Operands and tiles as in ref/attention.c, other sums: a score is one ascending sum over the
- * channels; in a tile the maximum, p = exp(s - max), the sum of p as 16 interleaved sums, and p V
- * as one ascending sum an output; tiles join in ascending order, out = fma(part, new, out * old).
- * The softcap is f32 throughout. A block-table entry below zero stands for zeros. Unit: one head of
- * one row. Profile: fast (lever flash). Source: docs/numerics.md 5.
+ * channels; in a tile p = exp(s - max), max being the largest score of this tile and those before
+ * it, the sum of p as 16 interleaved sums, and p V one ascending sum an output, which goes on from
+ * tile to tile after it was multiplied by exp(old max - max). The softcap is f32 throughout. A
+ * block-table entry below zero stands for zeros. Unit: one head of one row. Profile: fast (lever
+ * flash). Source: docs/numerics.md 5.
  */
 #include <math.h>
 
@@ -13,15 +14,15 @@
 #include "backend/cpu/lanes.h"
 #include "backend/cpu/operand.h"
 
-/* Sums over tiles, sums of a tile, scores. */
+/* Sums over tiles, scores. */
 typedef struct head_state {
-    float *q, *total, *part, *scores;
+    float *q, *total, *scores;
     float max, sum;
 } head_state;
 
 static size_t scratch_head(const kernel_call *call) {
     const kv_layout *l = &call->attr->attention.layout;
-    return sizeof(float) * (size_t)(l->head_dim + 2 * l->v_head_dim + ATTENTION_TILE);
+    return sizeof(float) * (size_t)(l->head_dim + l->v_head_dim + ATTENTION_TILE);
 }
 
 static float score(const kernel_call *call, const attention_row *row, int64_t kv, int64_t pos,
@@ -38,37 +39,29 @@ static float score(const kernel_call *call, const attention_row *row, int64_t kv
 }
 
 static void attend_tile(const kernel_call *call, const attention_row *row, int64_t kv, int64_t lo,
-                        int64_t hi, head_state *s, float *max, float *sum) {
+                        int64_t hi, head_state *s) {
     const kv_layout *l = &call->attr->attention.layout;
-    float lanes[N_LANES] = {0};
-    *max = -INFINITY;
+    float lanes[N_LANES] = {0}, max = -INFINITY;
     for (int64_t j = lo; j < hi; j++) {
         float x = score(call, row, kv, j, s);
         s->scores[j % ATTENTION_TILE] = x;
-        if (x > *max) *max = x;
+        if (x > max) max = x;
     }
+    if (!(max > s->max)) max = s->max;
+    float kept = exp_fused(s->max - max);
     for (int64_t i = 0; i < l->v_head_dim; i++)
-        s->part[i] = 0.0f;
+        s->total[i] = s->total[i] * kept;
     for (int64_t j = lo; j < hi; j++) {
         int64_t block = row->table[j / KV_BLOCK];
-        float p = exp_f32(s->scores[j % ATTENTION_TILE] - *max);
+        float p = exp_fused(s->scores[j % ATTENTION_TILE] - max);
         lanes[j % N_LANES] += p;
         if (block < 0) continue;
         const uint8_t *value = kv_value(l, call->src[ATT_CACHE].data, block, kv, j);
         for (int64_t i = 0; i < l->v_head_dim; i++)
-            s->part[i] = fmaf(p, mica_load_f(value, l->dtype, (size_t)i), s->part[i]);
+            s->total[i] = fmaf(p, mica_load_f(value, l->dtype, (size_t)i), s->total[i]);
     }
-    *sum = lanes_join(lanes);
-}
-
-static void merge_tile(head_state *s, int64_t dv, float max, float sum) {
-    float joint = max > s->max ? max : s->max;
-    float old_part = exp_f32(s->max - joint), new_part = exp_f32(max - joint);
-    for (int64_t i = 0; i < dv; i++)
-        s->total[i] = fmaf(s->part[i], new_part, s->total[i] * old_part);
-    float kept = s->sum * old_part;
-    s->sum = kept + sum * new_part;
-    s->max = joint;
+    s->sum = fmaf(s->sum, kept, lanes_join(lanes));
+    s->max = max;
 }
 
 static void begin_head(const kernel_call *call, int64_t unit, int64_t head, head_state *s) {
@@ -89,8 +82,7 @@ static void run_flash(const kernel_call *call, int64_t begin, int64_t end, void 
     int64_t n_heads = call->src[ATT_Q].dim[1], dv = l->v_head_dim;
     head_state s = {.q = scratch};
     s.total = s.q + l->head_dim;
-    s.part = s.total + dv;
-    s.scores = s.part + dv;
+    s.scores = s.total + dv;
     for (int64_t u = begin; u < end; u++) {
         int64_t head = u % n_heads, kv = head / (n_heads / l->n_kv_heads);
         attention_row row = attention_row_of(call, u / n_heads);
@@ -98,9 +90,7 @@ static void run_flash(const kernel_call *call, int64_t begin, int64_t end, void 
         for (int64_t lo = row.keys.lo; lo < row.keys.hi;) {
             int64_t hi = (lo / ATTENTION_TILE + 1) * ATTENTION_TILE;
             if (hi > row.keys.hi) hi = row.keys.hi;
-            float max, sum;
-            attend_tile(call, &row, kv, lo, hi, &s, &max, &sum);
-            merge_tile(&s, dv, max, sum);
+            attend_tile(call, &row, kv, lo, hi, &s);
             lo = hi;
         }
         for (int64_t i = 0; i < dv; i++)

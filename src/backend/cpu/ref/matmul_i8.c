@@ -4,7 +4,7 @@
  * matmul_i8: out[r, o] = sum over blocks b, ascending, of
  *     fma(bias[o, b], sum[r, b], .) and fma(scale[o, b] * scale[r, b], dot[r, o, b], .)
  * in f32, where dot is the exact integer dot of the codes (below 2^28); unit: one output column.
- * glu_matmul_i8: act(gate) * up of two such, rounded as ref/glu.c.
+ * glu_matmul_i8: act(gate) * up of two such, act being act_glu_fused.
  * Profile: fast (levers int8 and int16). Source: docs/numerics.md 5.
  */
 #include <math.h>
@@ -109,7 +109,7 @@ static void run_matmul_i8(const kernel_call *call, int64_t begin, int64_t end, v
             if (call->op == OP_GLU_MATMUL_I8) {
                 float gate = mica_round_to(y, out->dtype);
                 float up = mica_round_to(dot_row(call->src[2].matrix, o, row, fine), out->dtype);
-                y = act_glu(call->attr->glu.act, gate, out->dtype) * up;
+                y = act_glu_fused(call->attr->glu.act, gate, out->dtype) * up;
             }
             operand_store_row(out, r, o, 1, &y);
         }

@@ -32,6 +32,22 @@ static inline v16 v16_exp(v16 x) {
     return v16_mul(v16_mul(p, s1), s2);
 }
 
+static inline v16 v16_exp_fused(v16 x) {
+    const v16 magic = v16_set(EXP_FUSED_MAGIC), one = v16_set(1.0f);
+    v16 t = v16_fma(x, v16_set(EXP_LOG2E), magic);
+    v16 n = v16_sub(t, magic);
+    v16 r = v16_fma(n, v16_set(-EXP_LN2_HI), x);
+    r = v16_fma(n, v16_set(-EXP_LN2_LO), r);
+    v16 p = v16_fma(v16_set(EXP_C6), r, v16_set(EXP_C5));
+    p = v16_fma(p, r, v16_set(EXP_C4));
+    p = v16_fma(p, r, v16_set(EXP_C3));
+    p = v16_fma(p, r, v16_set(EXP_C2));
+    p = v16_fma(p, r, one);
+    p = v16_fma(p, r, one);
+    v16 y = v16_mul(p, v16_of_bits(v16i_left23(v16_bits(t))));
+    return v16_if_less(x, v16_set(EXP_FUSED_LOWEST), v16_zero(), y);
+}
+
 static inline v16 v16_abs(v16 x) {
     return v16_of_bits(v16i_and(v16_bits(x), v16i_set(0x7FFFFFFF)));
 }
@@ -112,6 +128,16 @@ static inline v16 v16_softcap(v16 x, float c, mica_dtype t) {
 static inline v16 v16_glu(glu_act act, v16 gate, mica_dtype t) {
     if (act == GLU_SILU) return v16_silu(gate, t);
     return act == GLU_GELU ? v16_gelu(gate, t) : v16_gelu_tanh(gate, t);
+}
+
+/* act_glu_fused of activation.h. */
+static inline v16 v16_glu_fused(glu_act act, v16 x, mica_dtype t) {
+    v16 y = x, one = v16_set(1.0f);
+    if (act == GLU_GELU) return v16_gelu(x, t);
+    if (act == GLU_GELU_TANH)
+        y = v16_mul(x, v16_fma(v16_mul(x, x), v16_set(GLU_TANH_C3), v16_set(GLU_TANH_C1)));
+    y = v16_min(v16_set(GLU_SIGMOID_LOWEST), v16_sub(v16_zero(), y));
+    return v16_round_to(v16_div(x, v16_add(one, v16_exp_fused(y))), t);
 }
 
 #endif

@@ -19,12 +19,12 @@
 #define FLASH_PAIRS 96
 
 typedef struct flash_space {
-    int64_t d, dv, group;         /* as in the layout; heads of a kv head */
-    int64_t d_wide, dv_wide;      /* whole chunks */
-    float *q, *keys, *values;     /* [pairs][d_wide], [d_wide][TILE], [TILE][dv_wide] */
-    float *scores, *part, *total; /* [pairs][TILE], [pairs][dv_wide] twice */
-    float *max, *sum;             /* [pairs] */
-    key_range *seen;              /* [pairs] */
+    int64_t d, dv, group;     /* as in the layout; heads of a kv head */
+    int64_t d_wide, dv_wide;  /* whole chunks */
+    float *q, *keys, *values; /* [pairs][d_wide], [d_wide][TILE], [TILE][dv_wide] */
+    float *scores, *total;    /* [pairs][TILE], [pairs][dv_wide] */
+    float *max, *sum;         /* [pairs] */
+    key_range *seen;          /* [pairs] */
 } flash_space;
 
 static inline int64_t flash_block_rows(const kernel_call *call) {
@@ -44,17 +44,16 @@ static inline int64_t flash_space_init(flash_space *s, const kernel_call *call, 
     int64_t n = group * flash_block_rows(call), d = padded(l->head_dim), dv = padded(l->v_head_dim);
     int64_t few = padded(n), seen = (int64_t)(sizeof(key_range) / sizeof(float)) * n;
     if (s) {
-        *s = (flash_space){l->head_dim, l->v_head_dim, group, d, dv, at, 0, 0, 0, 0, 0, 0, 0, 0};
+        *s = (flash_space){l->head_dim, l->v_head_dim, group, d, dv, at, 0, 0, 0, 0, 0, 0, 0};
         s->keys = s->q + n * d;
         s->values = s->keys + d * ATTENTION_TILE;
         s->scores = s->values + ATTENTION_TILE * dv;
-        s->part = s->scores + n * ATTENTION_TILE;
-        s->total = s->part + n * dv;
+        s->total = s->scores + n * ATTENTION_TILE;
         s->max = s->total + n * dv;
         s->sum = s->max + few;
         s->seen = (key_range *)(void *)(s->sum + few);
     }
-    return n * d + (d + dv + n) * ATTENTION_TILE + 2 * n * dv + 2 * few + seen;
+    return n * d + (d + dv + n) * ATTENTION_TILE + n * dv + 2 * few + seen;
 }
 
 static inline size_t flash_scratch(const kernel_call *call) {
@@ -108,24 +107,37 @@ static inline void flash_take_values(const kernel_call *call, const int32_t *tab
     }
 }
 
-/* out[r][16 c ..] = sum over i, ascending, of a[r][i] * b[i][16 c ..], for n_r rows and n_c chunks.
- */
-FLASH_INLINE void flash_product(const float *a, int64_t a_stride, const float *b, int64_t b_stride,
-                                int64_t n, float *out, int64_t out_stride, int n_r, int n_c) {
+/* A product of few rows: out[r][c] = kept[r] * out[r][c] + sum over i, ascending, of
+ * a[r][i] * b[i][c]; kept NULL: the sum alone. Strides in floats. */
+typedef struct flash_operands {
+    const float *a, *b;
+    float *out;
+    int64_t a_stride, b_stride, out_stride;
+    int64_t n, n_columns; /* of the sum, of the result */
+    const float *kept;
+} flash_operands;
+
+/* n_r rows and n_c chunks from column c on. */
+FLASH_INLINE void flash_product(const flash_operands *p, int64_t first, int n_r, int n_c,
+                                bool keeps) {
+    const float *a = p->a, *b = p->b + first;
+    float *out = p->out + first;
     v16 acc[V16_FLASH_ROWS][V16_FLASH_VECS];
 #pragma GCC unroll 8
     for (int r = 0; r < n_r; r++)
 #pragma GCC unroll 4
         for (int c = 0; c < n_c; c++)
-            acc[r][c] = v16_zero();
-    for (int64_t i = 0; i < n; i++) {
+            acc[r][c] =
+                keeps ? v16_mul(v16_load(out + r * p->out_stride + 16 * c), v16_set(p->kept[r]))
+                      : v16_zero();
+    for (int64_t i = 0; i < p->n; i++) {
         v16 bs[V16_FLASH_VECS];
 #pragma GCC unroll 4
         for (int c = 0; c < n_c; c++)
-            bs[c] = v16_load(b + i * b_stride + 16 * c);
+            bs[c] = v16_load(b + i * p->b_stride + 16 * c);
 #pragma GCC unroll 8
         for (int r = 0; r < n_r; r++) {
-            v16 x = v16_set(a[r * a_stride + i]);
+            v16 x = v16_set(a[r * p->a_stride + i]);
 #pragma GCC unroll 4
             for (int c = 0; c < n_c; c++)
                 acc[r][c] = v16_fma(x, bs[c], acc[r][c]);
@@ -135,51 +147,52 @@ FLASH_INLINE void flash_product(const float *a, int64_t a_stride, const float *b
     for (int r = 0; r < n_r; r++)
 #pragma GCC unroll 4
         for (int c = 0; c < n_c; c++)
-            v16_store(out + r * out_stride + 16 * c, acc[r][c]);
+            v16_store(out + r * p->out_stride + 16 * c, acc[r][c]);
 }
 
-/* The same for all columns of b. */
-FLASH_INLINE void flash_product_rows(const float *a, int64_t a_stride, const float *b,
-                                     int64_t b_stride, int64_t n, float *out, int64_t out_stride,
-                                     int n_r, int64_t n_columns) {
+FLASH_INLINE void flash_product_rows(const flash_operands *p, int n_r, bool keeps) {
     int64_t c = 0;
-    for (; c + 16 * V16_FLASH_VECS <= n_columns; c += 16 * V16_FLASH_VECS)
-        flash_product(a, a_stride, b + c, b_stride, n, out + c, out_stride, n_r, V16_FLASH_VECS);
-    for (; c < n_columns; c += 16)
-        flash_product(a, a_stride, b + c, b_stride, n, out + c, out_stride, n_r, 1);
+    for (; c + 16 * V16_FLASH_VECS <= p->n_columns; c += 16 * V16_FLASH_VECS)
+        flash_product(p, c, n_r, V16_FLASH_VECS, keeps);
+    for (; c < p->n_columns; c += 16)
+        flash_product(p, c, n_r, 1, keeps);
 }
 
-static inline void flash_multiply(const float *a, int64_t a_stride, const float *b,
-                                  int64_t b_stride, int64_t n, float *out, int64_t out_stride,
-                                  int64_t n_r, int64_t n_columns) {
+FLASH_INLINE void flash_multiply_way(const flash_operands *p, int64_t n_r, bool keeps) {
     switch (n_r) {
     case 1:
-        flash_product_rows(a, a_stride, b, b_stride, n, out, out_stride, 1, n_columns);
+        flash_product_rows(p, 1, keeps);
         break;
     case 2:
-        flash_product_rows(a, a_stride, b, b_stride, n, out, out_stride, 2, n_columns);
+        flash_product_rows(p, 2, keeps);
         break;
     case 3:
-        flash_product_rows(a, a_stride, b, b_stride, n, out, out_stride, 3, n_columns);
+        flash_product_rows(p, 3, keeps);
         break;
     case 4:
-        flash_product_rows(a, a_stride, b, b_stride, n, out, out_stride, 4, n_columns);
+        flash_product_rows(p, 4, keeps);
         break;
     case 5:
-        flash_product_rows(a, a_stride, b, b_stride, n, out, out_stride, 5, n_columns);
+        flash_product_rows(p, 5, keeps);
         break;
     default:
-        flash_product_rows(a, a_stride, b, b_stride, n, out, out_stride, 6, n_columns);
+        flash_product_rows(p, 6, keeps);
         break;
     }
 }
 
-/* Scores of [first, last) of the tile become probabilities relative to their maximum; outside
- * [lo, hi) they are zero. Returns maximum and sum. */
-static inline void flash_soften(const kernel_call *call, float *scores, int64_t first, int64_t last,
-                                int64_t lo, int64_t hi, float *max_out, float *sum_out) {
+static inline void flash_multiply(const flash_operands *p, int64_t n_r) {
+    if (p->kept)
+        flash_multiply_way(p, n_r, true);
+    else
+        flash_multiply_way(p, n_r, false);
+}
+
+/* The largest score of [lo, hi); scores of [first, last) beside them become -infinity. */
+static inline float flash_largest(const kernel_call *call, float *scores, int64_t first,
+                                  int64_t last, int64_t lo, int64_t hi) {
     float cap = call->attr->attention.softcap;
-    v16 max = v16_set(-INFINITY), sum = v16_zero();
+    v16 max = v16_set(-INFINITY);
     for (int64_t i = first; i < last && cap > 0.0f; i += 16)
         v16_store(scores + i, v16_softcap(v16_load(scores + i), cap, MICA_F32));
     for (int64_t i = first; i < lo; i++)
@@ -188,56 +201,97 @@ static inline void flash_soften(const kernel_call *call, float *scores, int64_t 
         scores[i] = -INFINITY;
     for (int64_t i = first; i < last; i += 16)
         max = v16_max(v16_load(scores + i), max);
-    *max_out = v16_largest(max);
+    return v16_largest(max);
+}
+
+/* Scores become probabilities relative to max; their sum. */
+static inline float flash_soften(float *scores, int64_t first, int64_t last, float max) {
+    v16 sum = v16_zero();
     for (int64_t i = first; i < last; i += 16) {
-        v16 p = v16_exp(v16_sub(v16_load(scores + i), v16_set(*max_out)));
+        v16 p = v16_exp_fused(v16_sub(v16_load(scores + i), v16_set(max)));
         v16_store(scores + i, p);
         sum = v16_add(sum, p);
     }
-    *sum_out = v16_join(sum);
+    return v16_join(sum);
 }
 
-static inline void flash_merge(const flash_space *s, int64_t pair, float max, float sum) {
-    float *total = s->total + pair * s->dv_wide, *part = s->part + pair * s->dv_wide;
-    float joint = max > s->max[pair] ? max : s->max[pair];
-    float old_part = exp_f32(s->max[pair] - joint), new_part = exp_f32(max - joint);
-    for (int64_t i = 0; i < s->dv; i += 16) {
-        v16 kept = v16_mul(v16_load(total + i), v16_set(old_part));
-        v16_store(total + i, v16_fma(v16_load(part + i), v16_set(new_part), kept));
+/* What some pairs see of a tile: [lo, hi) of each, and of all. */
+typedef struct flash_view {
+    int64_t los[V16_FLASH_ROWS], his[V16_FLASH_ROWS];
+    int64_t lo, hi;
+} flash_view;
+
+static inline flash_view flash_view_of(const flash_space *s, int64_t m, int64_t n, int64_t tile) {
+    flash_view v = {.lo = ATTENTION_TILE, .hi = 0};
+    for (int64_t i = 0; i < n; i++) {
+        const key_range *seen = &s->seen[m + i];
+        v.los[i] = seen->lo > tile ? seen->lo - tile : 0;
+        v.his[i] = seen->hi - tile < ATTENTION_TILE ? seen->hi - tile : ATTENTION_TILE;
+        if (v.los[i] >= v.his[i]) continue;
+        if (v.los[i] < v.lo) v.lo = v.los[i];
+        if (v.his[i] > v.hi) v.hi = v.his[i];
     }
-    float kept = s->sum[pair] * old_part;
-    s->sum[pair] = kept + sum * new_part;
-    s->max[pair] = joint;
+    return v;
+}
+
+/* The scores of n pairs from m on become probabilities, those of pairs that see nothing zeros;
+ * kept[i]: what the sums so far are multiplied by. */
+static inline void flash_weigh(const kernel_call *call, const flash_space *s, const flash_view *v,
+                               int64_t m, int64_t n, float kept[16]) {
+    int64_t first = v->lo / 16 * 16, last = padded(v->hi);
+    float max[V16_FLASH_ROWS];
+    for (int64_t i = 0; i < n; i++) {
+        float *row = s->scores + (m + i) * ATTENTION_TILE;
+        max[i] = s->max[m + i];
+        kept[i] = 0.0f;
+        if (v->los[i] >= v->his[i]) continue;
+        float most = flash_largest(call, row, first, last, v->los[i], v->his[i]);
+        if (most > max[i]) max[i] = most;
+        kept[i] = s->max[m + i] - max[i];
+    }
+    v16_store(kept, v16_exp_fused(v16_load(kept)));
+    for (int64_t i = 0; i < n; i++) {
+        float *row = s->scores + (m + i) * ATTENTION_TILE;
+        if (v->los[i] >= v->his[i]) {
+            memset(row + first, 0, (size_t)(last - first) * sizeof(float));
+            continue;
+        }
+        s->sum[m + i] = fmaf(s->sum[m + i], kept[i], flash_soften(row, first, last, max[i]));
+        s->max[m + i] = max[i];
+    }
 }
 
 /* Pairs [m, m + n) and what they see of the tile at `tile`. */
 static inline void flash_attend(const kernel_call *call, const flash_space *s, int64_t m, int64_t n,
                                 int64_t tile) {
-    int64_t los[V16_FLASH_ROWS], his[V16_FLASH_ROWS], lo = ATTENTION_TILE, hi = 0;
-    for (int64_t i = 0; i < n; i++) {
-        los[i] = s->seen[m + i].lo > tile ? s->seen[m + i].lo - tile : 0;
-        his[i] =
-            s->seen[m + i].hi - tile < ATTENTION_TILE ? s->seen[m + i].hi - tile : ATTENTION_TILE;
-        if (los[i] >= his[i]) continue;
-        if (los[i] < lo) lo = los[i];
-        if (his[i] > hi) hi = his[i];
-    }
-    if (lo >= hi) return;
-    int64_t first = lo / 16 * 16, last = padded(hi);
-    float *scores = s->scores + m * ATTENTION_TILE, max[V16_FLASH_ROWS], sum[V16_FLASH_ROWS];
-    flash_multiply(s->q + m * s->d_wide, s->d_wide, s->keys + first, ATTENTION_TILE, s->d,
-                   scores + first, ATTENTION_TILE, n, last - first);
-    for (int64_t i = 0; i < n; i++) {
-        float *row = scores + i * ATTENTION_TILE;
-        if (los[i] < his[i])
-            flash_soften(call, row, first, last, los[i], his[i], &max[i], &sum[i]);
-        else
-            memset(row + first, 0, (size_t)(last - first) * sizeof(float));
-    }
-    flash_multiply(scores + lo, ATTENTION_TILE, s->values + lo * s->dv_wide, s->dv_wide, hi - lo,
-                   s->part + m * s->dv_wide, s->dv_wide, n, s->dv_wide);
-    for (int64_t i = 0; i < n; i++)
-        if (los[i] < his[i]) flash_merge(s, m + i, max[i], sum[i]);
+    /* Those that see nothing stay out of it where they stand at an end. */
+    for (; n > 0 && (s->seen[m].hi <= tile || s->seen[m].lo >= tile + ATTENTION_TILE); n--)
+        m++;
+    flash_view v = flash_view_of(s, m, n, tile);
+    if (v.lo >= v.hi) return;
+    int64_t first = v.lo / 16 * 16, last = padded(v.hi);
+    float *scores = s->scores + m * ATTENTION_TILE, kept[16] = {0};
+    const flash_operands qk = {s->q + m * s->d_wide,
+                               s->keys + first,
+                               scores + first,
+                               s->d_wide,
+                               ATTENTION_TILE,
+                               ATTENTION_TILE,
+                               s->d,
+                               last - first,
+                               NULL};
+    flash_multiply(&qk, n);
+    flash_weigh(call, s, &v, m, n, kept);
+    const flash_operands pv = {scores + v.lo,
+                               s->values + v.lo * s->dv_wide,
+                               s->total + m * s->dv_wide,
+                               ATTENTION_TILE,
+                               s->dv_wide,
+                               s->dv_wide,
+                               v.hi - v.lo,
+                               s->dv_wide,
+                               kept};
+    flash_multiply(&pv, n);
 }
 
 /* ---- a block of rows ---- */

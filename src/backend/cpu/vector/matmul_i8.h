@@ -242,7 +242,7 @@ static inline void i8_store(const kernel_call *call, const i8_space *s, int64_t 
             if (s->n_weights == 2) {
                 v16 gate = v16_round_to(y, out->dtype);
                 v16 up = v16_load(s->w[1].sums + i * I8_UNIT_OUTS + first);
-                y = v16_mul(v16_glu(call->attr->glu.act, gate, out->dtype),
+                y = v16_mul(v16_glu_fused(call->attr->glu.act, gate, out->dtype),
                             v16_round_to(up, out->dtype));
             }
             void *p = at_mut(out->data, out->dtype, operand_row(out, r + i) + o + first);
