@@ -251,15 +251,17 @@ static void bench_attention(const cpu_table *table, const char *isa, graph_op op
 
 /* Decoding: heads of common models, of SmolLM2 135M and of Gemma 3 270M. */
 static void bench_row(const cpu_table *table, const char *isa, graph_op op) {
-    static const bench_heads usual = {32, 8, 128}, few[] = {{9, 3, 64}, {4, 1, 256}, {32, 4, 128}};
+    static const bench_heads usual = {32, 8, 128};
+    static const bench_heads few[] = {{9, 3, 64}, {4, 1, 256}, {8, 8, 128}, {32, 4, 128}};
     bench_attention(table, isa, op, MICA_BF16, usual, 1, 4096);
     bench_attention(table, isa, op, MICA_F32, usual, 1, 4096);
     if (op != OP_ATTENTION_PARTS) return;
     bench_attention(table, isa, op, MICA_F16, usual, 1, 4096);
     bench_attention(table, isa, op, MICA_BF16, usual, 4, 4096);
     bench_attention(table, isa, op, MICA_BF16, usual, 1, 32768);
-    for (int i = 0; i < 3; i++)
-        bench_attention(table, isa, op, MICA_BF16, few[i], 1, 16384);
+    for (int i = 0; i < 4; i++) /* as many bytes */
+        bench_attention(table, isa, op, MICA_BF16, few[i], 1,
+                        32768 * 8 * 128 / (few[i].kv * few[i].d * KV_BLOCK) * KV_BLOCK);
 }
 
 int check_bench(const cpu_table *table, const char *filter, const char *isa) {

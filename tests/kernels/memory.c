@@ -7,6 +7,8 @@
 #include "base/checked.h"
 #include "check.h"
 
+#define HUGE_FROM ((size_t)4 << 20)
+
 static guarded guarded_new(size_t n_bytes) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     guarded g = {.n_bytes = n_bytes, .page_bytes = mica_align_up(n_bytes, page) + page};
@@ -16,6 +18,8 @@ static guarded guarded_new(size_t n_bytes) {
         fprintf(stderr, "kernel_check: no memory for a buffer of %zu bytes\n", n_bytes);
         exit(2);
     }
+    /* as the cache is (kv/blocks.c) */
+    if (n_bytes >= HUGE_FROM) (void)madvise(g.pages, g.page_bytes, MADV_HUGEPAGE);
     g.data = (uint8_t *)g.pages + g.page_bytes - page - n_bytes;
     return g;
 }

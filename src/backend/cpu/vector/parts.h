@@ -21,6 +21,10 @@
 #define PARTS_INLINE static inline __attribute__((always_inline))
 #define PARTS_CHUNK 32
 #define PARTS_KEYS 4
+#define PARTS_VALUES 16 /* summed while the sums are in registers; divides a block */
+/* Bytes from what is read to what is asked for: nearer is late, farther drives out of the
+ * first-level cache what is not read yet. */
+#define PARTS_AHEAD 8192
 
 typedef struct parts_space {
     int64_t d, dv, d_wide, dv_wide; /* as in the layout; whole chunks */
@@ -111,9 +115,9 @@ static inline void parts_restore(float *out, const float *in, mica_dtype t, int6
         out[i] = in[c + (i - c) / 2 + (i - c) % 2 * 16];
 }
 
-PARTS_INLINE void parts_ask(const uint8_t *p, mica_dtype t) {
+PARTS_INLINE void parts_ask(const void *p, mica_dtype t) {
     for (int64_t i = 0; i < PARTS_CHUNK * (t == MICA_F32 ? 4 : 2); i += 64)
-        __builtin_prefetch(p + i, 0, 2);
+        __builtin_prefetch((const uint8_t *)p + i, 0, 3);
 }
 
 /* ---- scores ---- */
@@ -122,35 +126,57 @@ PARTS_INLINE void parts_ask(const uint8_t *p, mica_dtype t) {
 typedef struct parts_rows {
     const uint8_t *first, *next;
     size_t bytes;
-    int64_t n;
+    int64_t n, ahead;
 } parts_rows;
+
+/* What to ask for when row j is read. */
+PARTS_INLINE const uint8_t *parts_ahead(const parts_rows *rows, int64_t j) {
+    int64_t to = j + rows->ahead;
+    return to < rows->n ? rows->first + (size_t)to * rows->bytes
+                        : rows->next + (size_t)(to - rows->n) * rows->bytes;
+}
+
+/* Adds the products of chunk c, whole or the last, to the sums of four keys for n_h heads. */
+PARTS_INLINE void parts_score_chunk(const parts_space *s, const uint8_t *const *keys,
+                                    const uint8_t *ahead, mica_dtype t, const float *q, int64_t c,
+                                    int64_t n, v16 acc[V16_PARTS_SCORED][PARTS_KEYS], int n_h) {
+    v16 qa[V16_PARTS_SCORED], qb[V16_PARTS_SCORED];
+#pragma GCC unroll 4
+    for (int h = 0; h < n_h; h++) {
+        qa[h] = v16_load(q + h * s->d_wide + c);
+        qb[h] = v16_load(q + h * s->d_wide + c + 16);
+    }
+#pragma GCC unroll 4
+    for (int k = 0; k < PARTS_KEYS; k++) {
+        v16 a, b;
+        parts_chunk(keys[k], t, c, n, &a, &b);
+        parts_ask(at(ahead, t, PARTS_KEYS * c + PARTS_CHUNK * k), t);
+#pragma GCC unroll 4
+        for (int h = 0; h < n_h; h++)
+            acc[h][k] = v16_fma(qa[h], a, acc[h][k]);
+#pragma GCC unroll 4
+        for (int h = 0; h < n_h; h++)
+            acc[h][k] = v16_fma(qb[h], b, acc[h][k]);
+    }
+}
 
 /* Scores of keys [j, j + 4) for n_h heads; the last key stands for those behind it. */
 PARTS_INLINE void parts_score(const parts_space *s, const parts_rows *keys, int64_t j, mica_dtype t,
-                              int64_t head, float *scores, int n_h, bool asks) {
+                              int64_t head, float *scores, int n_h) {
     v16 acc[V16_PARTS_SCORED][PARTS_KEYS];
     const float *q = s->q + head * s->d_wide;
-    size_t off[PARTS_KEYS];
+    const uint8_t *ahead = parts_ahead(keys, j), *from[PARTS_KEYS];
     for (int k = 0; k < PARTS_KEYS; k++)
-        off[k] = (size_t)(j + k < keys->n ? j + k : keys->n - 1) * keys->bytes;
+        from[k] = keys->first + (size_t)(j + k < keys->n ? j + k : keys->n - 1) * keys->bytes;
 #pragma GCC unroll 4
     for (int h = 0; h < n_h; h++)
 #pragma GCC unroll 4
         for (int k = 0; k < PARTS_KEYS; k++)
             acc[h][k] = v16_zero();
-    for (int64_t c = 0; c < s->d; c += PARTS_CHUNK) {
-#pragma GCC unroll 4
-        for (int k = 0; k < PARTS_KEYS; k++) {
-            v16 a, b;
-            parts_chunk(keys->first + off[k], t, c, s->d, &a, &b);
-            if (asks) parts_ask((const uint8_t *)at(keys->next + off[k], t, c), t);
-#pragma GCC unroll 4
-            for (int h = 0; h < n_h; h++) {
-                acc[h][k] = v16_fma(v16_load(q + h * s->d_wide + c), a, acc[h][k]);
-                acc[h][k] = v16_fma(v16_load(q + h * s->d_wide + c + 16), b, acc[h][k]);
-            }
-        }
-    }
+    int64_t c = 0;
+    for (; c + PARTS_CHUNK <= s->d; c += PARTS_CHUNK)
+        parts_score_chunk(s, from, ahead, t, q, c, c + PARTS_CHUNK, acc, n_h);
+    if (c < s->d) parts_score_chunk(s, from, ahead, t, q, c, s->d, acc, n_h);
 #pragma GCC unroll 4
     for (int h = 0; h < n_h; h++)
         v16_join4(acc[h], scores + (head + h) * ATTENTION_TILE + j);
@@ -161,17 +187,17 @@ PARTS_INLINE void parts_score_keys(const parts_space *s, const parts_rows *keys,
     for (int64_t j = 0; j < keys->n; j += PARTS_KEYS) {
         int64_t h = 0;
         for (; h + V16_PARTS_SCORED <= s->n_heads; h += V16_PARTS_SCORED)
-            parts_score(s, keys, j, t, h, scores, V16_PARTS_SCORED, h == 0);
+            parts_score(s, keys, j, t, h, scores, V16_PARTS_SCORED);
         switch (s->n_heads - h) {
 #if V16_PARTS_SCORED > 1
         case 3:
-            parts_score(s, keys, j, t, h, scores, 3, h == 0);
+            parts_score(s, keys, j, t, h, scores, 3);
             break;
         case 2:
-            parts_score(s, keys, j, t, h, scores, 2, h == 0);
+            parts_score(s, keys, j, t, h, scores, 2);
             break;
         case 1:
-            parts_score(s, keys, j, t, h, scores, 1, h == 0);
+            parts_score(s, keys, j, t, h, scores, 1);
             break;
 #endif
         default:
@@ -215,10 +241,16 @@ static inline void parts_soften(const kernel_call *call, parts_space *s, int64_t
 
 /* ---- values ---- */
 
-/* Chunks [c, c + 32 n_c) of the totals of n_h heads. */
-PARTS_INLINE void parts_weigh(const parts_space *s, const parts_rows *values, mica_dtype t,
-                              int64_t head, const float *p, int64_t c, int n_h, int n_c,
-                              bool asks) {
+/* Some values of a block in the order in which they lie, and what to ask for meanwhile. */
+typedef struct parts_group {
+    const uint8_t *first, *ahead;
+    size_t bytes;
+    int64_t n;
+} parts_group;
+
+/* Chunks [c, c + 32 n_c) of the totals of n_h heads; p: the probabilities of the group. */
+PARTS_INLINE void parts_weigh(const parts_space *s, const parts_group *g, mica_dtype t,
+                              int64_t head, const float *p, int64_t c, int n_h, int n_c) {
     v16 acc[V16_PARTS_WEIGHED][2 * V16_PARTS_CHUNKS];
     float *total = s->total + head * s->dv_wide + c;
     p += head * ATTENTION_TILE;
@@ -227,14 +259,14 @@ PARTS_INLINE void parts_weigh(const parts_space *s, const parts_rows *values, mi
 #pragma GCC unroll 4
         for (int i = 0; i < 2 * n_c; i++)
             acc[h][i] = v16_load(total + h * s->dv_wide + 16 * i);
-    for (int64_t j = 0; j < values->n; j++) {
-        size_t off = (size_t)j * values->bytes;
+    for (int64_t j = 0; j < g->n; j++) {
         v16 x[2 * V16_PARTS_CHUNKS];
 #pragma GCC unroll 2
         for (int i = 0; i < n_c; i++) {
-            int64_t at_c = c + PARTS_CHUNK * i;
-            parts_chunk(values->first + off, t, at_c, s->dv, &x[2 * i], &x[2 * i + 1]);
-            if (asks) parts_ask((const uint8_t *)at(values->next + off, t, at_c), t);
+            int64_t chunk = PARTS_CHUNK * i;
+            parts_chunk(g->first + (size_t)j * g->bytes, t, c + chunk, s->dv, &x[2 * i],
+                        &x[2 * i + 1]);
+            parts_ask(at(g->ahead, t, g->n * c + n_c * PARTS_CHUNK * j + chunk), t);
         }
 #pragma GCC unroll 4
         for (int h = 0; h < n_h; h++) {
@@ -252,22 +284,22 @@ PARTS_INLINE void parts_weigh(const parts_space *s, const parts_rows *values, mi
 }
 
 /* All heads for the chunks at c. */
-PARTS_INLINE void parts_weigh_chunks(const parts_space *s, const parts_rows *values, mica_dtype t,
+PARTS_INLINE void parts_weigh_chunks(const parts_space *s, const parts_group *g, mica_dtype t,
                                      const float *p, int64_t c, int n_c) {
     int64_t h = 0;
     for (; h + V16_PARTS_WEIGHED <= s->n_heads; h += V16_PARTS_WEIGHED)
-        parts_weigh(s, values, t, h, p, c, V16_PARTS_WEIGHED, n_c, h == 0);
+        parts_weigh(s, g, t, h, p, c, V16_PARTS_WEIGHED, n_c);
     switch (s->n_heads - h) {
 #if V16_PARTS_WEIGHED > 2
     case 3:
-        parts_weigh(s, values, t, h, p, c, 3, n_c, h == 0);
+        parts_weigh(s, g, t, h, p, c, 3, n_c);
         break;
     case 2:
-        parts_weigh(s, values, t, h, p, c, 2, n_c, h == 0);
+        parts_weigh(s, g, t, h, p, c, 2, n_c);
         break;
 #endif
     case 1:
-        parts_weigh(s, values, t, h, p, c, 1, n_c, h == 0);
+        parts_weigh(s, g, t, h, p, c, 1, n_c);
         break;
     default:
         break;
@@ -276,11 +308,16 @@ PARTS_INLINE void parts_weigh_chunks(const parts_space *s, const parts_rows *val
 
 PARTS_INLINE void parts_weigh_values(const parts_space *s, const parts_rows *values, mica_dtype t,
                                      const float *p) {
-    int64_t c = 0;
-    for (; c + PARTS_CHUNK * V16_PARTS_CHUNKS <= s->dv_wide; c += PARTS_CHUNK * V16_PARTS_CHUNKS)
-        parts_weigh_chunks(s, values, t, p, c, V16_PARTS_CHUNKS);
-    for (; c < s->dv_wide; c += PARTS_CHUNK)
-        parts_weigh_chunks(s, values, t, p, c, 1);
+    for (int64_t j = 0; j < values->n; j += PARTS_VALUES) {
+        const parts_group g = {values->first + (size_t)j * values->bytes, parts_ahead(values, j),
+                               values->bytes,
+                               values->n - j < PARTS_VALUES ? values->n - j : PARTS_VALUES};
+        int64_t c = 0, wide = PARTS_CHUNK * V16_PARTS_CHUNKS;
+        for (; c + wide <= s->dv_wide; c += wide)
+            parts_weigh_chunks(s, &g, t, p + j, c, V16_PARTS_CHUNKS);
+        for (; c < s->dv_wide; c += PARTS_CHUNK)
+            parts_weigh_chunks(s, &g, t, p + j, c, 1);
+    }
 }
 
 /* ---- a part ---- */
@@ -298,13 +335,28 @@ static inline parts_rows parts_rows_at(const kernel_call *call, const parts_unit
                                        int64_t hi, bool values) {
     const kv_layout *l = &call->attr->attention.layout;
     void *base = call->src[ATT_CACHE].data;
-    int64_t block = u->row.table[lo / KV_BLOCK], ahead = lo + ATTENTION_TILE;
-    const uint8_t *key = kv_key(l, base, block, u->kv, lo),
-                  *value = kv_value(l, base, block, u->kv, lo);
+    int64_t block = u->row.table[lo / KV_BLOCK], then = lo;
     size_t bytes = (size_t)(values ? l->v_head_dim : l->head_dim) * mica_dtype_bytes(l->dtype);
-    parts_rows r = {values ? value : key, value, bytes, hi - lo};
-    if (values && ahead < u->keys.hi && u->row.table[ahead / KV_BLOCK] >= 0)
-        r.next = kv_key(l, base, u->row.table[ahead / KV_BLOCK], u->kv, ahead);
+    parts_rows r = {NULL, NULL, bytes, hi - lo, 0};
+    bool to_values = !values;
+    r.first = values ? kv_value(l, base, block, u->kv, lo) : kv_key(l, base, block, u->kv, lo);
+    r.next = r.first;
+    r.ahead = (PARTS_AHEAD / (int64_t)bytes + 3) & ~(int64_t)3;
+    if (r.ahead > r.n) r.ahead = r.n;
+    /* the order of runs: keys of a tile, its values */
+    if (hi % ATTENTION_TILE && hi < u->keys.hi) {
+        then = hi;
+        to_values = values;
+    } else if (values) {
+        then = hi;
+    } else {
+        then = lo / ATTENTION_TILE * ATTENTION_TILE;
+        if (then < u->keys.lo) then = u->keys.lo;
+    }
+    if (then < u->keys.hi && u->row.table[then / KV_BLOCK] >= 0) {
+        int64_t b = u->row.table[then / KV_BLOCK];
+        r.next = to_values ? kv_value(l, base, b, u->kv, then) : kv_key(l, base, b, u->kv, then);
+    }
     return r;
 }
 
