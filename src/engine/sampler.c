@@ -15,7 +15,8 @@
 /* -log(-log(u)) at the largest u, 1 - 2^-24, is 16.636; with room for rounding. */
 #define GUMBEL_MAX 16.7f
 #define LEAST_TEMPERATURE 1e-6f
-#define LEAST_PENALTY 1e-6f /* logits divided by less could leave the numbers of a float */
+#define SCANNED_AT_ONCE 1024 /* logits: 4 KiB */
+#define LEAST_PENALTY 1e-6f  /* logits divided by less could leave the numbers of a float */
 
 void mica_sampler_defaults(sampler_options *options) {
     *options = (sampler_options){.min_tokens_to_keep = 1, .penalty_window = 20};
@@ -151,6 +152,45 @@ static void apply_mask(sampler *s) {
     }
 }
 
+/* Integers in the order of the floats that they stand for: -NaN, -infinity, .., infinity, NaN. */
+static int32_t key_of(float x) {
+    int32_t bits;
+    memcpy(&bits, &x, sizeof(bits));
+    return bits < 0 ? bits ^ INT32_MAX : bits;
+}
+
+static float of_key(int32_t key) {
+    float x;
+    if (key < 0) key ^= INT32_MAX;
+    memcpy(&x, &key, sizeof(x));
+    return x;
+}
+
+/* The first of the largest; false: not all are below infinity. Maxima of integers are what a
+ * compiler makes vectors of, and one row may hold a quarter of a million logits. */
+static bool find_best(const float *row, int64_t n, int32_t *best) {
+    int32_t highest = INT32_MIN, lowest = INT32_MAX;
+    float max = -INFINITY;
+    int64_t at = 0;
+    for (int64_t begin = 0; begin < n; begin += SCANNED_AT_ONCE) {
+        int64_t end = begin + SCANNED_AT_ONCE < n ? begin + SCANNED_AT_ONCE : n;
+        int32_t hi = INT32_MIN;
+        for (int64_t i = begin; i < end; i++) {
+            int32_t key = key_of(row[i]);
+            hi = key > hi ? key : hi;
+            lowest = key < lowest ? key : lowest;
+        }
+        highest = hi > highest ? hi : highest;
+        if (!(of_key(hi) > max)) continue;
+        max = of_key(hi);
+        at = begin;
+    }
+    while (at + 1 < n && row[at] < max)
+        at++;
+    *best = (int32_t)at;
+    return highest < key_of(INFINITY) && lowest >= key_of(-INFINITY);
+}
+
 mica_status mica_sampler_process(sampler *s, const float *logits, const int32_t *history,
                                  int64_t n_history, int32_t *best, mica_error *err) {
     float *row = s->row;
@@ -159,13 +199,8 @@ mica_status mica_sampler_process(sampler *s, const float *logits, const int32_t 
         row[s->bias_ids[i]] += s->bias_values[i];
     if (s->counts) apply_penalties(s, history, n_history);
     if (s->mask) apply_mask(s);
-    int32_t top = 0;
-    bool sane = true;
-    for (int32_t i = 0; i < s->n_vocab; i++) {
-        sane &= row[i] < INFINITY; /* false for NaN too */
-        if (row[i] > row[top]) top = i;
-    }
-    if (!sane)
+    int32_t top;
+    if (!find_best(row, s->n_vocab, &top))
         return mica_fail(err, MICA_E_INTERNAL,
                          "the model gave logits that are not numbers; the file may be damaged");
     if (row[top] == -INFINITY)

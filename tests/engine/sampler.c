@@ -286,6 +286,31 @@ static void greedy(void **state) {
     }
 }
 
+/* Rows longer than what is scanned at once: the first of the largest wherever it lies, zeros of
+ * both signs being equal, and a number of either sign that is none. */
+static void long_rows(void **state) {
+    (void)state;
+    enum { N = 5000 };
+    static float logits[N];
+    sampler_options o = options_at(0, 0);
+    sampler *s = make(&o, N);
+    mica_error err;
+    int32_t id;
+    static const int places[] = {0, 1, 2, 511, 1022, 1023, 1024, 1025, 2047, 2048, 3333, N - 1};
+    for (size_t p = 0; p < sizeof(places) / sizeof(places[0]); p++) {
+        for (int i = 0; i < N; i++)
+            logits[i] = i < places[p] ? -1.5f - (float)(i % 7) : i % 3 ? 0.0f : -0.0f;
+        assert_int_equal(mica_sampler_sample(s, logits, NULL, 0, 0, &id, NULL, &err), MICA_OK);
+        assert_int_equal(id, places[p]);
+    }
+    for (int i = 0; i < 2; i++) {
+        logits[4321] = i ? NAN : -NAN;
+        assert_int_equal(mica_sampler_sample(s, logits, NULL, 0, 0, &id, NULL, &err),
+                         MICA_E_INTERNAL);
+    }
+    mica_sampler_free(s);
+}
+
 static void bad_rows(void **state) {
     (void)state;
     static const float bad[3][3] = {
@@ -338,6 +363,7 @@ int main(void) {
         cmocka_unit_test(penalties),    cmocka_unit_test(against_slow_chain),
         cmocka_unit_test(frequencies),  cmocka_unit_test(greedy),
         cmocka_unit_test(bad_rows),     cmocka_unit_test(bad_options),
+        cmocka_unit_test(long_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

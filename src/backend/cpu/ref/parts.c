@@ -61,12 +61,12 @@ static void attend_tile(const kernel_call *call, const attention_row *row, int64
         if (x > max) max = x;
     }
     max = max > s->max ? max : s->max;
-    float kept = exp_f32(s->max - max);
+    float kept = exp_fused(s->max - max);
     for (int64_t i = 0; i < l->v_head_dim; i++)
         s->total[i] = s->total[i] * kept;
     for (int64_t j = lo; j < hi; j++) {
         int64_t block = row->table[j / KV_BLOCK];
-        float p = exp_f32(s->scores[j % ATTENTION_TILE] - max);
+        float p = exp_fused(s->scores[j % ATTENTION_TILE] - max);
         lanes[j % N_LANES] += p;
         if (block < 0) continue;
         const uint8_t *value = kv_value(l, call->src[ATT_CACHE].data, block, kv, j);
@@ -134,7 +134,7 @@ static void join_head(const float *parts, int64_t n, int64_t first, int64_t n_pa
         out[i] = 0.0f;
     for (int64_t p = 0; p < n_parts; p++) {
         if (sum[p] == 0.0f) continue;
-        float factor = exp_f32(max[p] - largest), part = sum[p] * factor;
+        float factor = exp_fused(max[p] - largest), part = sum[p] * factor;
         total += part;
         for (int64_t i = 0; i < dv; i++)
             out[i] = fmaf(parts[(first + p) * dv + i], factor, out[i]);

@@ -226,11 +226,11 @@ static inline void parts_soften(const kernel_call *call, parts_space *s, int64_t
         max = v16_max(v16_load(scores + i), max);
     largest = v16_largest(max);
     largest = largest > s->max[head] ? largest : s->max[head];
-    float kept = exp_f32(s->max[head] - largest);
+    float kept = exp_fused(s->max[head] - largest);
     for (int64_t i = 0; i < s->dv_wide; i += 16)
         v16_store(total + i, v16_mul(v16_load(total + i), v16_set(kept)));
     for (int64_t i = first; i < last; i += 16) {
-        v16 p = v16_exp(v16_sub(v16_load(scores + i), v16_set(largest)));
+        v16 p = v16_exp_fused(v16_sub(v16_load(scores + i), v16_set(largest)));
         v16_store(scores + i, p);
         sum = v16_add(sum, p);
     }
@@ -504,7 +504,7 @@ static inline float join_factors(const float *max, const float *sum, int64_t n_p
         if (max[p] > largest) largest = max[p];
     for (int64_t p = 0; p < n_parts; p++) {
         if (sum[p] == 0.0f) continue;
-        factor[p] = exp_f32(max[p] - largest);
+        factor[p] = exp_fused(max[p] - largest);
         float part = sum[p] * factor[p];
         total += part;
     }
