@@ -196,6 +196,7 @@ static const arch rows[] = {
         .norm = NORM_RMS,
         .act = ACT_SILU,
         .o_bias = BIAS_RULE_ATTENTION_KEY,
+        .mlp_bias = BIAS_RULE_MLP_KEY,
         .tie = TIE_RULE_FALSE,
         .has_mla = true,
         .reads = {"kv_lora_rank"},

@@ -24,14 +24,69 @@ ONLY = [a for a in sys.argv[3:] if a != "--each"]
 BOUND = 2e-3
 ARGS = ["--exact", "--dtype", "f32", "--threads", "1", "--no-pack"]
 
-# Keys without a say in the logits of a prompt.
+# Keys without a say in the logits of a prompt: names, tokens, training and heads of other tasks, how
+# and where the same is computed, limits of a length.
 HARMLESS = set("""
-architectures _name_or_path transformers_version dtype torch_dtype problem_type model_type
-bos_token_id eos_token_id pad_token_id cls_token_id sep_token_id
-initializer_range attention_dropout hidden_dropout residual_dropout dropout
+architectures _name_or_path transformers_version dtype torch_dtype problem_type
+bos_token_id eos_token_id pad_token_id cls_token_id sep_token_id eod_token_id
+initializer_range attention_dropout hidden_dropout residual_dropout embedding_dropout dropout
+attn_pdrop embd_pdrop resid_pdrop hidden_dropout_prob attention_probs_dropout_prob classifier_dropout
+seq_classif_dropout qa_dropout summary_activation summary_first_dropout summary_proj_to_labels
+summary_type summary_use_proj router_aux_loss_coef output_router_logits input_jitter_noise
+rescale_prenorm_residual time_step_floor time_step_max time_step_init_scheme time_step_scale
+altup_coef_clip mtp_layers_block_type num_nextn_predict_layers
+use_cache pretraining_tp chunk_size mamba_chunk_size use_mamba_kernels use_mambapy
+use_associative_scan num_logits_to_keep residual_in_fp32 mamba_ssm_cache_dtype
+moe_shared_expert_overlap reorder_and_upcast_attn
+max_position_embeddings context_length
 """.split())
-# The same of one family alone, with the reason.
+# Sizes and flags that the tensors know better: a wrong one is not used.
+HARMLESS |= set("""
+vocab_size tie_word_embeddings head_dim bits group_size vocab_size_per_layer_input use_double_wide_mlp
+block_auto_adjust_ff_dim block_ffn_dim_multiplier block_multiple_of feed_forward_length
+expert_shared_count expert_shared_feed_forward_length leading_dense_block_count
+""".split())
+# The same of one family alone, and why.
+TENSORS, TRAINING = "the tensors tell", "for training"
+LINEAR = "of a layer that does not attend"
+LATENT = "latent attention has its own sizes"
 HARMLESS_OF = {
+    "deepseek_v2": {"num_key_value_heads": LATENT, "qk_head_dim": LATENT},
+    "deepseek_v3": {"num_key_value_heads": LATENT, "qk_head_dim": LATENT},
+    "distilbert": {"sinusoidal_pos_embds": "how the stored table was begun"},
+    "falcon_h1": {"mamba_expand": "mamba_d_ssm wins"},
+    "falcon_mamba": {"expand": "intermediate_size wins", "time_step_min": TRAINING},
+    "gemma3n_text": {"intermediate_size": TENSORS},
+    "gemma4_text": {"intermediate_size": TENSORS},
+    "gpt_neox": {"is_decoder": "not used"},
+    "gpt_oss": {"modules_to_not_convert": TENSORS},
+    "hunyuan_v1_dense": {"rope_parameters.factor": "alpha replaces it"},
+    "llama4_text": {"interleave_moe_layer_step": "moe_layers wins", "router_jitter_noise": TRAINING},
+    "mamba": {"expand": "intermediate_size wins", "time_step_min": TRAINING},
+    "mamba2": {"time_step_min": TRAINING, "time_step_rank": "not used"},
+    "minimax_m2": {"router_jitter_noise": TRAINING},
+    "mixtral": {"router_jitter_noise": TRAINING},
+    "nemotron_h": {"expand": "mamba_num_heads and mamba_head_dim win", "mamba_proj_bias": "not used",
+                   "n_shared_experts": "one MLP whatever it counts", "sliding_window": "not used",
+                   "time_step_limit": "not used"},
+    "phi3": {"rope_parameters.original_max_position_embeddings": "the one beside it wins"},
+    "phimoe": {"lm_head_bias": TENSORS},
+    "lfm2": {"intermediate_size": TENSORS},
+    "gguf deepseek2": {"attention.head_count_kv": LATENT},
+    "gguf dots1": {"expert_group_used_count": "of one group"},
+    "gguf ernie4_5-moe": {"interleave_moe_layer_step": TENSORS},
+    "gguf granitehybrid": {"rope.freq_base": "there is no rope"},
+    "gguf llama4": {"interleave_moe_layer_step": TENSORS},
+    "gguf mamba": {"attention.head_count": "there is no attention"},
+    "gguf mamba2": {"attention.head_count": "there is no attention"},
+    "gguf nemotron_h": {"attention.layer_norm_epsilon": "the other epsilon counts"},
+    "gguf nemotron_h_moe": {"attention.layer_norm_epsilon": "the other epsilon counts",
+                            "expert_group_count": "all groups are used"},
+    "gguf olmo": {"attention.layer_norm_epsilon": "the reference's is fixed"},
+    "gguf qwen35": {"rope.dimension_sections": "of text all are alike", "attention.head_count_kv": LINEAR},
+    "gguf qwen35moe": {"rope.dimension_sections": "of text all are alike",
+                       "attention.head_count_kv": LINEAR},
+    "gguf qwen3next": {"attention.head_count_kv": LINEAR},
 }
 # Keys that mica reads and no file here states, with a value beside their default.
 ABSENT = {
@@ -70,12 +125,15 @@ def values_beside(value, siblings):
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, int):
-        return [value + 1, 2 * value + 2] + [value // 2] * (value > 1)
+        return [value + 1, 2 * value + 2] + [value // 2] * (value > 0)
     if isinstance(value, float):
         return [1.5 * value, 0.5 * value] if value else [0.5]
     if isinstance(value, str):
         return [*sorted(set(siblings) - {value}), value + "-x"]
-    return [3, 0.5, True, "x", [3], {"x": 3}]  # null
+    return NULL_VALUES
+
+
+NULL_VALUES = [3, 0.5, True, "x", [3], {"x": 3}]  # what may stand where null does
 
 
 def places(value, path=()):
@@ -108,10 +166,16 @@ class Folder:
             self.config = json.load(file)
         text = self.config.get("text_config", self.config)
         self.family = text.get("model_type", self.config["model_type"])
-        self.places = list(places(self.config))
+        self.places = [p for p in places(self.config) if not self.is_twin(*p)]
         self.text = (("text_config",) if "text_config" in self.config else ())
         self.places += [((*self.text, key), [value]) for key, value in
                         ABSENT.get(self.family, {}).items() if key not in text]
+
+    def is_twin(self, path, values):
+        """The copy of the quantization map, and modules in it that are left as they are: their
+        tensors tell."""
+        return "quantization" in self.config and (
+            path[0] == "quantization_config" or path[0] == "quantization" and values == [True])
 
     def changed(self, path, value):
         config = copy.deepcopy(self.config)
@@ -222,7 +286,7 @@ def tells(model, base, path, values):
         if got is not None and differ(base, got):
             return True
         n_same += got is not None
-    return n_same == 0
+    return n_same == 0 or (values is NULL_VALUES and n_same < len(values))
 
 
 def silent_keys(family, models):

@@ -118,7 +118,7 @@ def check_longrope():
                                   "long_factor": [1.0 + 0.5 * i for i in range(half)]}
         with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
             json.dump(config, file)
-        prompt = [(7 * i * i + 3) % 160 for i in range(29)]
+        prompt = [(7 * i * i + 3) % config["vocab_size"] for i in range(29)]
         args = ["--exact", "--dtype", "f32", "--max-tokens", "8", "--ignore-eos", "--json"]
         code, out, err = run(exe, "generate", folder, "--ids", ",".join(map(str, prompt)), *args)
         check(code == 0, err)

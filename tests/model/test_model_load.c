@@ -17,7 +17,7 @@
 #define PLAIN                                                                 \
     "\"hidden_size\":64,\"num_attention_heads\":4,\"num_key_value_heads\":4," \
     "\"rms_norm_eps\":0.01,\"max_position_embeddings\":256"
-#define SIZES PLAIN ",\"num_hidden_layers\":1,\"intermediate_size\":96,\"vocab_size\":160"
+#define SIZES PLAIN ",\"num_hidden_layers\":1,\"intermediate_size\":96,\"vocab_size\":64"
 
 typedef struct notes {
     int n;
@@ -239,11 +239,11 @@ static void test_tensors_win(void **state) {
     notes n = {0};
     model *m = load_ok(s,
                        LLAMA PLAIN ",\"num_hidden_layers\":1,\"intermediate_size\":96,"
-                                   "\"vocab_size\":150}",
+                                   "\"vocab_size\":50}",
                        &n);
-    assert_int_equal(mica_model_config(m)->vocab_size, 160);
+    assert_int_equal(mica_model_config(m)->vocab_size, 64);
     assert_int_equal(n.n, 1);
-    assert_non_null(strstr(n.last, "vocab_size is 150, but the embedding has 160 rows"));
+    assert_non_null(strstr(n.last, "vocab_size is 50, but the embedding has 64 rows"));
     mica_model_close(m);
     /* a stale head_dim gives way to hidden_size / heads when q_proj agrees with that */
     m = load_ok(s, LLAMA SIZES ",\"head_dim\":32}", &n);
@@ -255,11 +255,11 @@ static void test_bad_tensors(void **state) {
     scratch *s = *state;
     expect_bad(s,
                LLAMA PLAIN ",\"num_hidden_layers\":2,\"intermediate_size\":96,"
-                           "\"vocab_size\":160}",
+                           "\"vocab_size\":64}",
                MICA_E_NOT_FOUND, "model.layers.1.input_layernorm.weight");
     expect_bad(s,
                LLAMA PLAIN ",\"num_hidden_layers\":1,\"intermediate_size\":80,"
-                           "\"vocab_size\":160}",
+                           "\"vocab_size\":64}",
                MICA_E_FORMAT, "mlp.gate_proj");
     expect_bad(s, LLAMA SIZES ",\"attention_bias\":true}", MICA_E_NOT_FOUND,
                "model.layers.0.self_attn.q_proj.bias");
@@ -271,12 +271,12 @@ static void test_bad_tensors(void **state) {
     expect_bad(s,
                LLAMA "\"hidden_size\":64,\"num_attention_heads\":8,\"num_key_value_heads\":4,"
                      "\"head_dim\":16,\"rms_norm_eps\":0.01,\"num_hidden_layers\":1,"
-                     "\"intermediate_size\":96,\"vocab_size\":160}",
+                     "\"intermediate_size\":96,\"vocab_size\":64}",
                MICA_E_FORMAT, "self_attn.k_proj");
     expect_bad(s,
                LLAMA "\"hidden_size\":48,\"num_attention_heads\":2,\"num_key_value_heads\":2,"
                      "\"head_dim\":16,\"rms_norm_eps\":0.01,\"num_hidden_layers\":1,"
-                     "\"intermediate_size\":96,\"vocab_size\":160}",
+                     "\"intermediate_size\":96,\"vocab_size\":64}",
                MICA_E_FORMAT, "self_attn.q_proj.weight has 64 rows; expected 32");
 }
 
@@ -293,7 +293,7 @@ static void test_audit(void **state) {
     write_text(s, "config.json",
                "{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":1,"
                "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"head_dim\":32,"
-               "\"intermediate_size\":96,\"vocab_size\":160,\"rms_norm_eps\":1e-5}");
+               "\"intermediate_size\":96,\"vocab_size\":64,\"rms_norm_eps\":1e-5}");
     mica_status st = mica_model_load(&m, s->folder, NULL, &err);
     if (st != MICA_E_FORMAT || !strstr(err.message, ": 9 tensors") ||
         !strstr(err.message, "model.layers.1."))

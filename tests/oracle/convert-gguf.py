@@ -25,6 +25,7 @@ import common
 import gemmaspec
 from gemmaspec import FULL, SLIDE
 from moespec import MODELS as MOE
+from moespec import YARN_4
 
 LLAMA = Path(os.environ.get("MICA_LLAMA_CPP", common.work_dir() / "llama.cpp"))
 sys.path[:0] = [str(LLAMA), str(LLAMA / "gguf-py")]
@@ -38,10 +39,6 @@ moe = importlib.import_module("make-moe")
 gemma = importlib.import_module("make-gemma")
 torch.set_num_threads(1)
 
-YARN = {"rope_theta": 10000.0, "rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0,
-        "beta_slow": 1.0, "original_max_position_embeddings": 16}
-
-
 SMALL = dict(vocab_size=32, hidden_size=16, num_attention_heads=2, num_key_value_heads=1,
              intermediate_size=16)
 FEW = dict(n_routed_experts=4, n_group=2, topk_group=1)
@@ -51,6 +48,10 @@ MLA = dict(FEW, num_key_value_heads=2, kv_lora_rank=12, q_lora_rank=10, qk_rope_
 
 def with_keys(**keys):
     return lambda c: {**c, **keys}
+
+
+def louder(name):
+    return lambda tensors: {k: 8 * x if name in k else x for k, x in tensors.items()}
 
 
 def hunyuan_keys(c):
@@ -66,8 +67,10 @@ FILES = {
     "mixtral": dict(of="mixtral", config=dict(sliding_window=None, num_hidden_layers=1)),
     "mixtral-old": dict(of="mixtral", config=dict(sliding_window=None, num_hidden_layers=1,
                                                   num_local_experts=2), variant="apart"),
-    "gpt_oss": dict(of="gpt_oss", store="mxfp4", config=dict(
-        num_local_experts=3, head_dim=8, hidden_size=32, intermediate_size=32)),
+    # no key has the activation's numbers: some of what goes into it is above 7
+    "gpt_oss": dict(of="gpt_oss", store="mxfp4", edit=louder("post_attention_layernorm"),
+                    config=dict(num_local_experts=3, head_dim=8, hidden_size=32,
+                                intermediate_size=32, swiglu_limit=7.0, swiglu_alpha=1.702)),
     "deepseek_v2": dict(of="deepseek_v2", hub=with_keys(scoring_func="softmax"), config=MLA),
     "deepseek_v2-old": dict(of="deepseek_v2", variant="whole", config=dict(
         MLA, num_hidden_layers=1, q_lora_rank=None, first_k_dense_replace=0, n_group=1,
@@ -75,19 +78,22 @@ FILES = {
     "deepseek_v3": dict(of="deepseek_v3", store="q8_0", hub=with_keys(scoring_func="sigmoid"),
                         config=dict(MLA, qk_nope_head_dim=32, kv_lora_rank=32, v_head_dim=16,
                                     hidden_size=32, moe_intermediate_size=32,
-                                    rope_parameters={**YARN, "mscale": 0.7,
-                                                     "mscale_all_dim": 0.7})),
+                                    qk_rope_head_dim=8,
+                                    rope_parameters={**YARN_4, "rope_theta": 10000.0,
+                                                     "mscale": 0.7, "mscale_all_dim": 0.7})),
     "qwen2_moe": dict(of="qwen2_moe", config=dict(num_hidden_layers=1, num_experts=4,
+                                                  use_sliding_window=False,
                                                   moe_intermediate_size=8)),
     "granitemoeshared": dict(of="granitemoeshared", config=dict(num_hidden_layers=1,
                                                                 num_local_experts=3)),
     "glm4_moe": dict(of="glm4_moe", config=dict(FEW, head_dim=8, moe_intermediate_size=8)),
     "dots1": dict(of="dots1", hub=with_keys(scoring_func="sigmoid"), config=dict(
+        sliding_window=None,
         head_dim=8, num_key_value_heads=2, n_routed_experts=4, moe_intermediate_size=8)),
     # the converter takes this part of intermediate_size for the width of the shared MLP
     "ernie4_5_moe": dict(of="ernie4_5_moe", config=dict(
         head_dim=8, intermediate_size=16, moe_num_shared_experts=2, moe_intermediate_size=8,
-        moe_num_experts=4)),
+        num_hidden_layers=2, moe_layer_end_index=-1, moe_norm_min=1e-12, moe_num_experts=4)),
     "hunyuan_v1_moe": dict(of="hunyuan_v1_moe", hub=hunyuan_keys, config=dict(
         num_hidden_layers=1, attention_bias=False,
         rope_parameters={"rope_theta": 10000.0, "rope_type": "default"})),
@@ -215,7 +221,7 @@ def make(name, _, args):
         temp = Path(temp)
         tensors, saved = moe.hub_tensors(model, temp / "saved")
         saved = spec.get("edit_config", lambda c: c)(saved)
-        tensors = spec.get("edit_tensors", lambda t: t)(tensors)
+        tensors = f.get("edit", lambda t: t)(spec.get("edit_tensors", lambda t: t)(tensors))
         tensors = moe.stored(tensors, torch.bfloat16)
         plain, packed, extra = tensors, tensors, {}
         if f.get("store") == "mxfp4":

@@ -21,8 +21,10 @@ def rope(theta=10000.0, **more):
     return {"rope_parameters": {"rope_type": "default", "rope_theta": theta, **more}}
 
 
+# Both ends of the ramp lie inside, near a whole number, so that they show.
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16,
-        "beta_fast": 32.0, "beta_slow": 1.0}
+        "beta_fast": 0.49, "beta_slow": 0.00083}
+EPS = 0.05  # of all norms: large enough to be seen
 LONG = {"rope_type": "longrope", "short_factor": [1.0, 1.1, 1.3, 1.7],
         "long_factor": [1.0, 1.5, 2.5, 4.0]}
 
@@ -31,8 +33,7 @@ HF = {
         "head_dim": 16, "tie_word_embeddings": True,
         "rope_parameters": {**YARN, "rope_theta": 1e5, "mscale": 1.0, "mscale_all_dim": 1.0,
                             "llama_4_scaling_beta": 0.1}}, "bf16"),
-    "gemma": ("GemmaConfig", {"num_key_value_heads": 1, "head_dim": 24, "rms_norm_eps": 1e-6,
-                              **rope()}, "bf16"),
+    "gemma": ("GemmaConfig", {"num_key_value_heads": 1, "head_dim": 24, **rope()}, "bf16"),
     "phi": ("PhiConfig", {"num_attention_heads": 2, "num_key_value_heads": 2,
                           **rope(partial_rotary_factor=0.5)}, "bf16"),
     "phi-qknorm": ("PhiConfig", {"qk_layernorm": True,
@@ -52,6 +53,7 @@ HF = {
         "use_bias": False, "tie_word_embeddings": False, **rope(1e5)},
         "f32"),
     "stablelm": ("StableLmConfig", {"use_qkv_bias": True, "qk_layernorm": True,
+                                    "num_attention_heads": 2, "num_key_value_heads": 1,
                                     **rope(partial_rotary_factor=0.25)}, "bf16"),
     "stablelm-parallel": ("StableLmConfig", {"use_parallel_residual": True,
                                              "num_key_value_heads": 4,
@@ -77,9 +79,9 @@ HF = {
         "attention_multiplier": 0.2, "embedding_multiplier": 3.0, "residual_multiplier": 0.3,
         "logits_scaling": 4.0, "attention_bias": True, "mlp_bias": True,
         "tie_word_embeddings": True, **rope()}, "bf16"),
-    "glm": ("GlmConfig", {"head_dim": 16, "rms_norm_eps": 1e-5, "pad_token_id": None,
+    "glm": ("GlmConfig", {"head_dim": 16, "pad_token_id": None,
                           **rope(partial_rotary_factor=0.5)}, "bf16"),
-    "glm4": ("Glm4Config", {"head_dim": 16, "rms_norm_eps": 1e-5, "attention_bias": True,
+    "glm4": ("Glm4Config", {"head_dim": 16, "attention_bias": True,
                             **rope(partial_rotary_factor=0.5)}, "bf16"),
     "cohere": ("CohereConfig", {"use_qk_norm": True, "logit_scale": 0.25, **rope(8e4)}, "bf16"),
     "cohere-bias": ("CohereConfig", {"attention_bias": True,
@@ -93,7 +95,7 @@ HF = {
                                        "layer_types": [FULL], "tie_word_embeddings": True,
                                        **rope(1e6)}, "f32"),
     "helium": ("HeliumConfig", {"head_dim": 8, "attention_bias": True, "mlp_bias": True,
-                                "rms_norm_eps": 1e-5, **rope(1e5)}, "bf16"),
+                                **rope(1e5)}, "bf16"),
     "nemotron": ("NemotronConfig", {"num_attention_heads": 2, "num_key_value_heads": 1,
                                     "head_dim": 96, "attention_bias": True, "mlp_bias": True,
                                     **rope(partial_rotary_factor=0.5)}, "f16"),
@@ -109,14 +111,16 @@ HF = {
                                    **rope()}, "bf16"),
     "apertus": ("ApertusConfig", {"attention_bias": False, "rope_parameters": {
         "rope_type": "llama3", "rope_theta": 1e6, "factor": 4.0, "low_freq_factor": 1.0,
-        "high_freq_factor": 4.0, "original_max_position_embeddings": 32}}, "bf16"),
+        "high_freq_factor": 4.0, "original_max_position_embeddings": 256},
+        "max_position_embeddings": 1024}, "bf16"),
     "exaone": ("ExaoneConfig", {"head_dim": 16, "tie_word_embeddings": True, **rope(5e5)}, "bf16"),
     "internlm3": ("InternLM3Config", {"attention_bias": True, "mlp_bias": True, "head_dim": 16,
                                       "rope_parameters": {"rope_type": "linear", "factor": 2.0,
                                                           "rope_theta": 1e4}}, "bf16"),
     "gpt2": ("GPT2Config", {"num_key_value_heads": None, "intermediate_size": None,
                             "attn_pdrop": 0.0, "resid_pdrop": 0.0, "embd_pdrop": 0.0}, "bf16"),
-    "gpt_neox": ("GPTNeoXConfig", {"num_key_value_heads": None, "hidden_act": "gelu",
+    "gpt_neox": ("GPTNeoXConfig", {"num_attention_heads": 2, "num_key_value_heads": None,
+                                   "hidden_act": "gelu",
                                    **rope(partial_rotary_factor=0.25)}, "bf16"),
     "gpt_neox-serial": ("GPTNeoXConfig", {
         "num_key_value_heads": None, "use_parallel_residual": False,
@@ -124,12 +128,12 @@ HF = {
 }
 
 MLX = {
-    "internlm2": ({"model_type": "internlm2", "rms_norm_eps": 1e-5, "bias": True,
+    "internlm2": ({"model_type": "internlm2", "rms_norm_eps": EPS, "bias": True,
                    "rope_theta": 1e4, "tie_word_embeddings": False}, "bf16"),
-    "minicpm": ({"model_type": "minicpm", "rms_norm_eps": 1e-5, "scale_emb": 4.0,
+    "minicpm": ({"model_type": "minicpm", "rms_norm_eps": EPS, "scale_emb": 4.0,
                  "scale_depth": 1.4, "dim_model_base": 16, "rope_theta": 1e4,
                  "tie_word_embeddings": False}, "bf16"),
-    "mimo": ({"model_type": "mimo", "rms_norm_eps": 1e-5, "rope_theta": 1e4,
+    "mimo": ({"model_type": "mimo", "rms_norm_eps": EPS, "rope_theta": 1e4,
               "tie_word_embeddings": False}, "bf16"),
 }
 
@@ -141,6 +145,9 @@ QUANT = {name: (4, 32) for name in (
     "internlm3", "helium", "nemotron", "minicpm", "mimo", "ernie4_5", "hunyuan", "seed_oss",
     "apertus", "gpt2", "gpt_neox")}
 
+# What is left out of config.json, so that it is derived from other keys.
+DERIVED = {"smollm3-step": ("no_rope_layers", "layer_types"),
+           "smollm3-window": ("no_rope_layers", "layer_types")}
 PLAIN = ("olmo",)  # mlx-lm's class of that name reads another format
 
 

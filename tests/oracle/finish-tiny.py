@@ -32,6 +32,7 @@ KNOWN = {
     ("gemma2-bf16", "mlx"): NO_WINDOW,
     ("gemma2-types", "mlx"): NO_WINDOW,
     ("qwen2-window", "mlx"): NO_WINDOW,
+    ("qwen3-bf16", "mlx"): NO_WINDOW,
     ("mistral-window", "mlx"): NO_WINDOW,
     ("glm", "mlx"): WHOLE_HEAD,
     ("glm-q4", "mlx"): WHOLE_HEAD,
@@ -47,6 +48,7 @@ KNOWN = {
     ("phi3-short-q4", "f64"): f"the float64 pass {LONG_FACTORS}",
     ("gguf-phi3-short", "f64"): f"the float64 pass {LONG_FACTORS}",
     ("phi3-window", "mlx"): NO_WINDOW,
+    ("smollm3-window", "mlx"): NO_WINDOW,
     ("starcoder2", "mlx"): EXACT_GELU,
     ("starcoder2-q4", "mlx"): EXACT_GELU,
     ("starcoder2-nobias", "mlx"): EXACT_GELU,
@@ -71,16 +73,22 @@ def float64_forward(shared):
 
 
 def spell_out(config):
-    """The float64 pass knows layer_types only: derives them from max_window_layers. Nor does it derive head_dim, or know
+    """The float64 pass knows layer_types only: derives them. Nor does it derive head_dim, or know
     the names that Transformers gives EXAONE's keys."""
     config.setdefault("head_dim", config.get("hidden_size", 0) // config.get("num_attention_heads", 1))
     config.setdefault("num_layers", config.get("num_hidden_layers"))
     if config.get("model_type") == "exaone":
         config.setdefault("layer_norm_epsilon", config.get("rms_norm_eps"))
+    layers = range(config.get("num_hidden_layers", 0))
+    if config.get("model_type") == "smollm3":
+        interval, window = config["no_rope_layer_interval"], config["use_sliding_window"]
+        ropes = config.setdefault("no_rope_layers", [int((i + 1) % interval != 0) for i in layers])
+        config.setdefault("layer_types", [
+            "full_attention" if rope or not window else "sliding_attention" for rope in ropes])
     if config.get("use_sliding_window") and "layer_types" not in config:
         config["layer_types"] = [
             "sliding_attention" if i >= config["max_window_layers"] else "full_attention"
-            for i in range(config["num_hidden_layers"])]
+            for i in layers]
     return config
 
 

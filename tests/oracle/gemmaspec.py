@@ -8,7 +8,7 @@ text_config and its tensors under model.language_model.; `moe`, whether a router
 FULL, SLIDE = "full_attention", "sliding_attention"
 BASE = dict(
     hidden_size=24, num_attention_heads=4, num_key_value_heads=2, intermediate_size=24,
-    vocab_size=64, head_dim=8, rms_norm_eps=1e-6, max_position_embeddings=256, sliding_window=8,
+    vocab_size=64, head_dim=8, rms_norm_eps=0.05, max_position_embeddings=256, sliding_window=8,
     hidden_activation="gelu_pytorch_tanh", bos_token_id=2, eos_token_id=1, pad_token_id=0)
 WIDE = dict(hidden_size=32, intermediate_size=32)
 

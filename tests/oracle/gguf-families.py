@@ -123,6 +123,8 @@ def add_config(w, c, arch):
             w.add_rope_scaling_type(gguf.RopeScalingType.YARN)
             w.add_rope_scaling_factor(full["factor"])
             w.add_rope_scaling_orig_ctx_len(full["original_max_position_embeddings"])
+            w.add_rope_scaling_yarn_beta_fast(full["beta_fast"])
+            w.add_rope_scaling_yarn_beta_slow(full["beta_slow"])
             if full.get("attention_factor"):
                 usual = 0.1 * np.log(full["factor"]) + 1
                 w.add_rope_scaling_attn_factors(full["attention_factor"] / usual)

@@ -47,7 +47,7 @@ MODELS = {
     "gguf-mamba2": dict(arch="mamba2", type="mamba2", config=dict(
         ssm.MAMBA2 | SMALL, num_hidden_layers=1, time_step_limit=[0.0, float("inf")])),
     "gguf-jamba": dict(arch="jamba", type="jamba", router_class="Router", config=dict(
-        ssm.JAMBA | SMALL, intermediate_size=32)),
+        ssm.JAMBA | SMALL, intermediate_size=32, num_hidden_layers=2, attn_layer_offset=1)),
     "gguf-granitehybrid": dict(
         arch="granitehybrid", type="granitemoehybrid", router_class="TopKRouter", config=dict(
             ssm.GRANITE | SMALL, intermediate_size=32, shared_intermediate_size=32,

@@ -34,10 +34,10 @@ FULL, SLIDE = "full_attention", "sliding_attention"
 CANVAS, PROMPTS, N_TRIALS, NOISE, PATH_NOISE = 8, (5, 13, 40), 8, 0.03, 1e-4
 TEXT = dict(
     hidden_size=24, num_attention_heads=4, num_key_value_heads=2, intermediate_size=20,
-    vocab_size=48, head_dim=8, global_head_dim=12, num_global_key_value_heads=1, num_experts=4,
+    vocab_size=48, head_dim=8, global_head_dim=16, num_global_key_value_heads=1, num_experts=4,
     top_k_experts=2, moe_intermediate_size=8, num_hidden_layers=3, sliding_window=8,
     max_position_embeddings=256, layer_types=[SLIDE, SLIDE, FULL], final_logit_softcapping=30.0,
-    rms_norm_eps=1e-6, bos_token_id=2, eos_token_id=1, pad_token_id=0,
+    rms_norm_eps=0.05, bos_token_id=2, eos_token_id=1, pad_token_id=0,
     use_bidirectional_attention="vision")
 PACKED = dict(TEXT, hidden_size=32, intermediate_size=32, moe_intermediate_size=32, num_experts=3,
               head_dim=16, num_attention_heads=2, num_key_value_heads=2, global_head_dim=32,

@@ -92,8 +92,9 @@ def byte_level(ends):
 
 BERT = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4,
         "intermediate_size": 64, "max_position_embeddings": 64, "hidden_dropout_prob": 0.0,
-        "attention_probs_dropout_prob": 0.0, "initializer_range": 0.2}
-QWEN3 = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4,
+        "attention_probs_dropout_prob": 0.0, "initializer_range": 0.2,
+        "layer_norm_eps": 0.05}
+QWEN3 = {"rms_norm_eps": 0.05, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4,
          "num_key_value_heads": 2, "head_dim": 8, "intermediate_size": 64,
          "max_position_embeddings": 128, "bos_token_id": 0, "eos_token_id": 0,
          "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}
@@ -107,14 +108,14 @@ MODELS = {
     "bert-mean": ("BertConfig", {**BERT, "num_hidden_layers": 2}, "f16", wordpiece, "mean",
                   {"normalize": True, "max_seq_length": 48,
                    "prompts": {"query": "query: ", "passage": "the "}}),
-    "bert-cls": ("BertConfig", {**BERT, "hidden_size": 16, "num_attention_heads": 2, "layer_norm_eps": 1e-5}, "f32",
+    "bert-cls": ("BertConfig", {**BERT, "hidden_size": 16, "num_attention_heads": 2}, "f32",
                  wordpiece, "cls", {"normalize": True}),
     "bert-apart": ("BertConfig", {**BERT, "hidden_size": 16, "hidden_act": "gelu_new"}, "bf16", wordpiece, "mean",
                    {"normalize": False, "include_prompt": False,
                     "prompts": {"query": "query: "}, "default_prompt_name": "query"}),
     "xlm-roberta": ("XLMRobertaConfig", {
         **BERT, "hidden_size": 32, "type_vocab_size": 1, "max_position_embeddings": 66, "pad_token_id": 1,
-        "bos_token_id": 0, "eos_token_id": 2, "layer_norm_eps": 1e-5}, "f16", unigram, "mean",
+        "bos_token_id": 0, "eos_token_id": 2}, "f16", unigram, "mean",
                     {"normalize": True}),
     "distilbert": ("DistilBertConfig", {
         "dim": 32, "n_layers": 1, "n_heads": 4, "hidden_dim": 32, "max_position_embeddings": 64,

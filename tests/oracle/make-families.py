@@ -6,6 +6,7 @@ too that a new model starts at 0 or 1.
 """
 
 import argparse
+import json
 import shutil
 from pathlib import Path
 
@@ -26,6 +27,9 @@ def build(name):
         if arguments.get(key, 0) is None:
             del arguments[key]
     config = getattr(transformers, class_name)(**arguments)
+    for key in ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"):
+        if hasattr(config, key):
+            setattr(config, key, families.EPS)
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     rng = families.rng_of(name)
     with torch.no_grad():
@@ -48,6 +52,11 @@ def main():
         shutil.rmtree(folder, ignore_errors=True)
         build(name).save_pretrained(folder)
         (folder / "generation_config.json").unlink(missing_ok=True)
+        path = folder / "config.json"
+        saved = json.loads(path.read_text())
+        for key in families.DERIVED.get(name, ()):
+            del saved[key]
+        path.write_text(json.dumps(saved, indent=2) + "\n")
         size = sum(f.stat().st_size for f in folder.iterdir())
         print(f"{name:24s} {size / 1000:7.1f} kB", flush=True)
 

@@ -25,7 +25,7 @@ torch.set_num_threads(1)
 
 QWEN = dict(
     vocab_size=64, hidden_size=32, num_hidden_layers=4, num_attention_heads=2,
-    num_key_value_heads=1, head_dim=16, intermediate_size=48, rms_norm_eps=1e-5,
+    num_key_value_heads=1, head_dim=16, intermediate_size=48, rms_norm_eps=0.05,
     linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=8,
     linear_value_head_dim=12, linear_conv_kernel_dim=4, max_position_embeddings=256,
     tie_word_embeddings=False, bos_token_id=1, eos_token_id=2, pad_token_id=0,

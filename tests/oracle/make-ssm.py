@@ -26,7 +26,7 @@ recurrent = importlib.import_module("make-recurrent")
 torch.set_num_threads(1)
 
 IDS = dict(vocab_size=48, bos_token_id=1, eos_token_id=2, pad_token_id=0)
-LFM2 = dict(IDS, hidden_size=32, num_hidden_layers=3, num_attention_heads=2, norm_eps=1e-5,
+LFM2 = dict(IDS, hidden_size=32, num_hidden_layers=3, num_attention_heads=2, norm_eps=0.05,
             num_key_value_heads=1, intermediate_size=48, max_position_embeddings=256,
             rope_parameters={"rope_type": "default", "rope_theta": 1e5})
 LFM2_WIDE = dict(hidden_size=64, intermediate_size=64, num_hidden_layers=2, conv_L_cache=4,
@@ -55,17 +55,18 @@ MODELS = {
 }
 
 MAMBA2 = dict(IDS, hidden_size=32, num_hidden_layers=2, num_heads=4, head_dim=16, n_groups=2,
-              state_size=10, layer_norm_epsilon=1e-5, time_step_limit=[0.2, 1.5])
-GRANITE = dict(IDS, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, head_dim=16,
+              state_size=10, layer_norm_epsilon=0.05, time_step_limit=[0.2, 1.5])
+GRANITE = dict(IDS, rms_norm_eps=0.05, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, head_dim=16,
                num_key_value_heads=1, intermediate_size=12, shared_intermediate_size=24,
                num_local_experts=4, num_experts_per_tok=2, mamba_n_heads=4, mamba_d_state=10,
                mamba_n_groups=2, mamba_d_head=16, attention_multiplier=0.2, logits_scaling=4.0,
                embedding_multiplier=3.0, residual_multiplier=0.5, max_position_embeddings=256,
                tie_word_embeddings=True, layer_types=["mamba", "attention"])
-MAMBA = dict(IDS, hidden_size=32, num_hidden_layers=2, state_size=10, time_step_rank=3)
-JAMBA = dict(IDS, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, num_experts=3,
+MAMBA = dict(IDS, hidden_size=32, num_hidden_layers=2, state_size=10, time_step_rank=3,
+             layer_norm_epsilon=0.05)
+JAMBA = dict(IDS, rms_norm_eps=0.05, hidden_size=32, num_hidden_layers=3, num_attention_heads=2, num_experts=3,
              num_key_value_heads=1, intermediate_size=16, mamba_d_state=8, mamba_dt_rank=4,
-             attn_layer_period=2, attn_layer_offset=1, expert_layer_period=2,
+             attn_layer_period=2, attn_layer_offset=0, expert_layer_period=2,
              expert_layer_offset=0, num_experts_per_tok=2, max_position_embeddings=256)
 
 
@@ -90,14 +91,15 @@ MODELS |= {
     "mamba": dict(type="mamba", config=dict(MAMBA, use_bias=True),
                   quant_config=dict(hidden_size=64, num_hidden_layers=2, time_step_rank="auto",
                                     expand=1)),
-    "falcon_mamba": dict(type="falcon_mamba", config=dict(MAMBA, tie_word_embeddings=False),
+    "falcon_mamba": dict(type="falcon_mamba", config=dict(MAMBA, tie_word_embeddings=False, mixer_rms_eps=0.05),
                          quant_config=dict(hidden_size=64, num_hidden_layers=1)),
     "jamba": dict(type="jamba", router_class="Router", mlx_name=jamba_name, config=JAMBA,
-                  quant_config=dict(hidden_size=64, intermediate_size=32, expert_layer_offset=1)),
+                  quant_config=dict(hidden_size=64, intermediate_size=32, num_hidden_layers=2,
+                                    expert_layer_offset=1)),
 }
 
 
-FALCON = dict(IDS, vocab_size=32, hidden_size=24, num_hidden_layers=2, num_attention_heads=4,
+FALCON = dict(IDS, rms_norm_eps=0.05, vocab_size=32, hidden_size=24, num_hidden_layers=2, num_attention_heads=4,
               head_dim=10, num_key_value_heads=2, intermediate_size=28, mamba_d_ssm=40,
               mamba_n_heads=4, mamba_d_head=10, mamba_n_groups=2, mamba_d_state=10, mamba_d_conv=3,
               mamba_rms_norm=True, mamba_norm_before_gate=True, attention_bias=True, mlp_bias=True,
@@ -109,7 +111,7 @@ FALCON = dict(IDS, vocab_size=32, hidden_size=24, num_hidden_layers=2, num_atten
               ssm_multipliers=[0.7, 0.5, 1.4, 1.2, 0.8])
 NEMOTRON = dict(IDS, vocab_size=32, hidden_size=24, num_attention_heads=2, num_key_value_heads=1, head_dim=10,
                 intermediate_size=40, ssm_state_size=10, mamba_num_heads=3, mamba_head_dim=12,
-                n_groups=3, conv_kernel=4, layer_norm_epsilon=1e-5, time_step_min=0.05,
+                n_groups=3, conv_kernel=4, layer_norm_epsilon=0.05, time_step_min=0.5,
                 n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=12,
                 moe_shared_expert_intermediate_size=20, routed_scaling_factor=1.5, n_group=3,
                 topk_group=2, max_position_embeddings=256, use_bias=True, mlp_bias=True,

@@ -22,6 +22,7 @@ import tinyspec
 import tinyvocab
 
 V = tinyvocab.SIZE
+WITH_TEXT = ("gguf-llama", "gguf-gemma2")  # a tokenizer of either kind; the others are smaller
 GEMMA_SPECIALS = ["<pad>", "<eos>", "<bos>", "<unk>"]
 
 # arch, block types taken in turn, config on top of tinyspec.
@@ -202,13 +203,15 @@ def write_equivalent(folder, config, tensors):
 def write_model(name, out, work):
     arch, kinds, changes = MODELS[name]
     config = tinyspec.config_of({"arch": arch, "dtype": "f32", "quant": None,
-                                 "config": {**changes, "vocab_size": V}})
+                                 "config": {**changes,
+                                            "vocab_size": V if name in WITH_TEXT else 64}})
     gemma = arch.startswith("gemma")
     rng = np.random.default_rng(tinyspec.seed_of(name))
     out.mkdir(parents=True, exist_ok=True)
     writer = GGUFWriter(out / "model.gguf", arch)
     add_config(writer, config)
-    add_spm(writer) if gemma else add_bpe(writer, "qwen2" if "qwen" in arch else "smollm")
+    if name in WITH_TEXT:
+        add_spm(writer) if gemma else add_bpe(writer, "smollm")
     equivalent, turn = {}, 0
     for key, x in tinyspec.float_tensors(name, config).items():
         heads = {"q_proj": config["num_attention_heads"],

@@ -10,9 +10,13 @@ import re
 
 BASE = dict(
     hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-    intermediate_size=48, vocab_size=64, rms_norm_eps=1e-5, max_position_embeddings=256,
+    intermediate_size=48, vocab_size=64, rms_norm_eps=0.05, max_position_embeddings=256,
     tie_word_embeddings=False, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 WIDE = dict(hidden_size=64, intermediate_size=64)
+# Both ends of yarn's ramp lie inside, near a whole number, so that they show: for 8 and for 4 pairs.
+YARN = {"rope_type": "yarn", "factor": 4.0, "beta_fast": 0.49, "beta_slow": 0.00083,
+        "original_max_position_embeddings": 16}
+YARN_4 = {**YARN, "beta_fast": 0.2, "beta_slow": 0.0032}
 
 
 def stack_names(key, before=r"mlp\.experts", after="mlp.switch_mlp",
@@ -41,17 +45,22 @@ def renamed(config, **names):
     return config
 
 
+def without(key):
+    """What mica must then find out itself."""
+    return lambda config: {k: v for k, v in config.items() if k != key}
+
+
 MODELS = {
     "qwen3_moe": dict(
         type="qwen3_moe", gguf="qwen3moe", router_class="TopKRouter", mlx_name=stack_names,
         config=dict(BASE, head_dim=16, num_experts=8, num_experts_per_tok=3,
-                    moe_intermediate_size=16, norm_topk_prob=True, mlp_only_layers=[0],
+                    use_sliding_window=True, sliding_window=8, moe_intermediate_size=16, norm_topk_prob=True, mlp_only_layers=[0],
                     decoder_sparse_step=1,
                     rope_parameters={"rope_theta": 1e6, "rope_type": "default"}),
         quant_config=dict(WIDE, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=32,
                           mlp_only_layers=[], num_hidden_layers=2),
         gguf_config=dict(vocab_size=32, intermediate_size=32, moe_intermediate_size=32,
-                         num_experts=4, num_experts_per_tok=2, mlp_only_layers=[]),
+                         use_sliding_window=False, num_experts=4, num_experts_per_tok=2, mlp_only_layers=[]),
         hub_config=lambda c: renamed(old_rope(c), num_experts="num_local_experts")),
     "mixtral": dict(
         type="mixtral", router_class="TopKRouter",
@@ -63,8 +72,9 @@ MODELS = {
         quant_config=dict(WIDE, intermediate_size=32, sliding_window=None),
         hub_config=old_rope),
     "qwen2_moe": dict(
-        type="qwen2_moe", router_class="TopKRouter", mlx_name=stack_names,
+        type="qwen2_moe", edit_config=without("layer_types"), router_class="TopKRouter", mlx_name=stack_names,
         config=dict(BASE, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=16,
+                    use_sliding_window=True, sliding_window=8, max_window_layers=1,
                     shared_expert_intermediate_size=24, norm_topk_prob=False),
         quant_config=dict(WIDE, num_experts=3,
                           moe_intermediate_size=32, shared_expert_intermediate_size=32,
@@ -105,8 +115,9 @@ MODELS = {
                           use_qk_norm=False, first_k_dense_replace=0),
         hub_config=old_rope),
     "dots1": dict(
-        type="dots1", router_class="TopkRouter", mlx_name=stack_names,
+        type="dots1", edit_config=without("layer_types"), router_class="TopkRouter", mlx_name=stack_names,
         config=dict(BASE, head_dim=16, moe_intermediate_size=16, n_routed_experts=6,
+                    sliding_window=8, max_window_layers=1,
                     num_experts_per_tok=2, n_group=1, topk_group=1, first_k_dense_replace=1,
                     n_shared_experts=2, routed_scaling_factor=1.5, norm_topk_prob=True),
         quant_config=dict(WIDE, n_routed_experts=3,
@@ -116,8 +127,9 @@ MODELS = {
     "ernie4_5_moe": dict(
         type="ernie4_5_moe", router_class="TopKRouter", mlx_name=stack_names,
         config=dict(BASE, moe_num_experts=6, moe_k=2, moe_intermediate_size=16,
-                    moe_num_shared_experts=2, moe_layer_start_index=1, use_bias=True),
-        quant_config=dict(WIDE, moe_num_experts=3,
+                    moe_num_shared_experts=2, moe_layer_start_index=1, use_bias=True,
+                    num_hidden_layers=3, moe_layer_end_index=1, moe_norm_min=0.6),
+        quant_config=dict(WIDE, moe_num_experts=3, num_hidden_layers=2,
                           moe_intermediate_size=32, moe_layer_start_index=0, use_bias=False,
                           moe_num_shared_experts=0),
         hub_config=old_rope),
@@ -136,12 +148,11 @@ MODELS = {
         quant_config=dict(WIDE, intermediate_size=32),
         hub_config=lambda c: {**old_rope(c), "rotary_dim": 8}),
     "gpt_oss": dict(
-        type="gpt_oss", router_class="TopKRouter", blocks=True,
+        type="gpt_oss", edit_config=without("layer_types"), router_class="TopKRouter", blocks=True,
         config=dict(BASE, head_dim=16, intermediate_size=32, num_local_experts=4,
                     num_experts_per_tok=2, sliding_window=8,
-                    rope_parameters={"rope_theta": 150000.0, "rope_type": "yarn", "factor": 4.0,
-                                     "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False,
-                                     "original_max_position_embeddings": 16})),
+                    swiglu_limit=0.6, swiglu_alpha=1.3,
+                    rope_parameters={**YARN, "rope_theta": 150000.0, "truncate": False})),
     # as Scout: chunks of 12 in all layers but one, experts everywhere; and as Maverick
     "llama4": dict(
         type="llama4_text", router_class="Llama4Router", split_stacks="feed_forward.experts",
@@ -153,8 +164,8 @@ MODELS = {
                     interleave_moe_layer_step=1, attention_chunk_size=12,
                     no_rope_layers=[1, 0, 1], floor_scale=8, attn_scale=0.5,
                     rope_parameters={"rope_theta": 5e5, "rope_type": "llama3", "factor": 8.0,
-                                     "low_freq_factor": 1.0, "high_freq_factor": 1.0,
-                                     "original_max_position_embeddings": 16}),
+                                     "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                                     "original_max_position_embeddings": 256}),
         quant_config=dict(head_dim=16, intermediate_size=32, intermediate_size_mlp=32,
                           hidden_size=32, num_hidden_layers=4,
                           interleave_moe_layer_step=2, use_qk_norm=False, no_rope_layers=[],
@@ -166,7 +177,7 @@ MODELS = {
         type="deepseek_v2", router_class="TopkRouter",
         config=dict(BASE, num_key_value_heads=4, kv_lora_rank=16, q_lora_rank=24,
                     qk_rope_head_dim=8, qk_nope_head_dim=16, v_head_dim=12,
-                    n_routed_experts=8, num_experts_per_tok=2, n_group=4, topk_group=2,
+                    n_routed_experts=8, num_experts_per_tok=2, n_group=4, topk_group=1,
                     topk_method="group_limited_greedy", moe_intermediate_size=16,
                     n_shared_experts=1, first_k_dense_replace=1, routed_scaling_factor=1.5)),
     "deepseek_v3": dict(
@@ -176,8 +187,6 @@ MODELS = {
                     n_routed_experts=8, num_experts_per_tok=2, n_group=4, topk_group=2,
                     moe_intermediate_size=16, n_shared_experts=1, first_k_dense_replace=1,
                     routed_scaling_factor=2.5, norm_topk_prob=True,
-                    rope_parameters={"rope_theta": 10000.0, "rope_type": "yarn", "factor": 4.0,
-                                     "mscale": 1.0, "mscale_all_dim": 0.8, "beta_fast": 32.0,
-                                     "beta_slow": 1.0,
-                                     "original_max_position_embeddings": 16})),
+                    rope_parameters={**YARN_4, "rope_theta": 10000.0, "mscale": 1.0,
+                                     "mscale_all_dim": 0.8})),
 }

@@ -11,7 +11,7 @@ import numpy as np
 
 BASE = {
     "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "intermediate_size": 96, "vocab_size": 160, "rms_norm_eps": 1e-5,
+    "num_key_value_heads": 2, "intermediate_size": 96, "vocab_size": 64, "rms_norm_eps": 0.02,
     "rope_theta": 10000.0, "max_position_embeddings": 256, "tie_word_embeddings": False,
 }
 WIDE = {"hidden_size": 128, "intermediate_size": 128}
@@ -21,14 +21,15 @@ FULL, SLIDE = "full_attention", "sliding_attention"
 ARCH = {
     "llama": {"model_type": "llama", "head_dim": 32, "hidden_act": "silu", "rope_scaling": LLAMA3},
     "swa": {"model_type": "llama", "head_dim": 32, "hidden_act": "silu", "sliding_window": 8,
-            "layer_types": [FULL, SLIDE, SLIDE, FULL], "attention_bias": True, "mlp_bias": True},
+            "num_hidden_layers": 3,
+            "layer_types": [FULL, SLIDE, SLIDE], "attention_bias": True, "mlp_bias": True},
     "mistral": {"model_type": "mistral", "head_dim": 32, "hidden_act": "silu", "rope_theta": None,
                 "rope_parameters": {"rope_theta": 5e5, "rope_type": "default"},
                 "sliding_window": None},
     "qwen2": {"model_type": "qwen2", "hidden_act": "silu", "tie_word_embeddings": True,
               "use_sliding_window": False, "sliding_window": None, "rope_theta": 1e6,
               "rope_scaling": {"type": "yarn", "factor": 2.0,
-                               "original_max_position_embeddings": 16}},
+                               "original_max_position_embeddings": 1344}},
     "qwen3": {"model_type": "qwen3", "head_dim": 32, "hidden_act": "silu",
               "tie_word_embeddings": True, "rope_theta": 1e6},
     "gemma2": {"model_type": "gemma2", "head_dim": 32, "hidden_activation": "gelu_pytorch_tanh",
