@@ -1,4 +1,5 @@
-/* fuzz_schema.c: any bytes as a JSON schema, a pattern or a GBNF grammar (the first byte chooses).
+/* fuzz_schema.c: any bytes as a JSON schema, a pattern, a GBNF grammar or the parameters of a tool
+ * in some format of calls (the first byte chooses).
  *
  * What compiles is walked: each step takes a byte that the mask allows. Masks must say what
  * accepting says, the walk may never get stuck, and taking it back must lead to the first mask
@@ -7,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/grammar/grammar.h"
+#include "text/toolcall/call_format.h"
+#include "text/toolcall/call_grammar.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
@@ -62,6 +64,22 @@ static void walk(grammar_matcher *x, const uint8_t *data, size_t n) {
     check(!memcmp(mask, first, sizeof(mask)));
 }
 
+/* A call of a tool with these parameters, in format number `kind`. */
+static mica_status compile_call(grammar **out, const char *schema, size_t n, unsigned kind) {
+    static const char head[] = "[{\"name\":\"f\",\"parameters\":", tail[] = "}]";
+    char tools[MAX_TEXT + sizeof(head) + sizeof(tail)];
+    size_t n_head = sizeof(head) - 1, n_tail = sizeof(tail) - 1;
+    memcpy(tools, head, n_head);
+    memcpy(tools + n_head, schema, n);
+    memcpy(tools + n_head + n, tail, n_tail);
+    const toolcall_dialect d = {.format = &mica_call_formats[kind % mica_n_call_formats]};
+    const toolcall_choice choice = {.tools = tools,
+                                    .n_tools = n_head + n + n_tail,
+                                    .is_strict = n % 2,
+                                    .is_parallel = n % 3 == 0};
+    return mica_toolcall_grammar(out, &d, &choice, NULL);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     if (n < 2 || n > MAX_TEXT) return 0;
     const char *text = (const char *)data + 1;
@@ -73,6 +91,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
         st = mica_grammar_compile_regex(&g, text, n - 1, NULL);
     else if (data[0] % 4 == 2)
         st = mica_grammar_compile_gbnf(&g, text, n - 1, NULL);
+    else if (data[0] % 4 == 3)
+        st = compile_call(&g, text, n - 1, data[0] / 4u);
     else
         st = mica_grammar_compile_schema_text(&g, text, n - 1, &options, NULL);
     if (st) return 0;

@@ -96,7 +96,7 @@ static void answers_are_calls(void **state) {
             assert_true(mica_toolcall_trigger(&d, trigger));
             for (int k = 0; k < 30; k++) {
                 bytes text = {0};
-                if (!walk_write(m, &seed, 120, &text))
+                if (walk_write(m, &seed, 120, &text) != WALK_ENDS)
                     fail_msg("%s: no way to the end from \"%s\"", formats[i], text.data);
                 if (!strstr(text.data, trigger))
                     fail_msg("%s: \"%s\" lacks its trigger", formats[i], text.data);

@@ -8,7 +8,8 @@
  *    "walks": [{"text": TEXT, "content": TEXT, "calls": [{"name": TEXT, "arguments": JSON}]}],
  *    "reads": [the same of each text that is accepted]}
  *
- * A walk is a random text that the grammar allows, read back by the format's own parser.
+ * A walk is a random text that the grammar allows, read back by the format's own parser; null: its
+ * end was too far to be found.
  */
 #include "text/template/chat_dialect.h"
 #include "text/toolcall/call_grammar.h"
@@ -64,9 +65,12 @@ static void put_text(json_writer *w, const toolcall_dialect *d, const bytes *tex
 static void put_walk(json_writer *w, grammar_machine *m, uint64_t *seed, uint32_t steps,
                      const toolcall_dialect *d, const char *tools, size_t n_tools) {
     bytes text = {0};
-    bool has_end = walk_write(m, seed, steps, &text);
+    walk_end end = walk_write(m, seed, steps, &text);
     bytes_append(&text, "", 0);
-    put_text(w, d, &text, has_end, tools, n_tools);
+    if (end == WALK_TOO_FAR)
+        mica_json_put_null(w);
+    else
+        put_text(w, d, &text, end == WALK_ENDS, tools, n_tools);
     free(text.data);
 }
 

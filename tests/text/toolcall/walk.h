@@ -38,8 +38,11 @@ typedef struct walk_found {
     uint8_t byte;
 } walk_found;
 
-/* Appends a shortest text that completes what was written; false: none was found. */
-static inline bool walk_search(lazy *l, uint32_t from, bool is_short, bytes *text) {
+typedef enum walk_end { WALK_DEAD, WALK_ENDS, WALK_TOO_FAR } walk_end;
+
+/* Appends a shortest text that completes what was written. DEAD: there is none; TOO_FAR: it lies
+ * behind too many states. */
+static inline walk_end walk_search(lazy *l, uint32_t from, bool is_short, bytes *text) {
     enum { MAX_FOUND = 200000 };
     static walk_found found[MAX_FOUND];
     static uint32_t *seen, n_seen, mark;
@@ -61,7 +64,7 @@ static inline bool walk_search(lazy *l, uint32_t from, bool is_short, bytes *tex
             seen[to] = mark;
             found[n++] = (walk_found){to, at, live[i]};
         }
-        if (at + 1 == n) return false;
+        if (at + 1 == n) return n == MAX_FOUND ? WALK_TOO_FAR : WALK_DEAD;
     }
     size_t n_old = text->n, length = 0;
     for (uint32_t k = at; k; k = found[k].parent) {
@@ -73,15 +76,16 @@ static inline bool walk_search(lazy *l, uint32_t from, bool is_short, bytes *tex
     for (uint32_t k = at; k; k = found[k].parent) {
         text->data[n_old + --length] = (char)found[k].byte;
     }
-    return true;
+    return WALK_ENDS;
 }
 
-static inline bool walk_complete(lazy *l, uint32_t from, bytes *text) {
-    return walk_search(l, from, true, text) || walk_search(l, from, false, text);
+static inline walk_end walk_complete(lazy *l, uint32_t from, bytes *text) {
+    walk_end end = walk_search(l, from, true, text);
+    return end == WALK_ENDS ? end : walk_search(l, from, false, text);
 }
 
-/* At most `steps` random bytes and a shortest end; false: there is no way to an end. */
-static inline bool walk_write(grammar_machine *m, uint64_t *seed, uint32_t steps, bytes *text) {
+/* At most `steps` random bytes and a shortest end. */
+static inline walk_end walk_write(grammar_machine *m, uint64_t *seed, uint32_t steps, bytes *text) {
     uint32_t state = mica_lazy_start(&m->lazy);
     for (uint32_t n = walk_random(seed, steps); n > 0; n--) {
         uint8_t live[256];
