@@ -10,8 +10,9 @@ static inline uint32_t walk_random(uint64_t *seed, uint32_t n) {
     return (uint32_t)(*seed >> 33) % n;
 }
 
-/* The bytes of text that fit (the mark of special tokens is none). White space where nothing else
- * does, and in text; with `is_short` what opens a container in the same way. */
+/* The bytes of text that fit (the mark of special tokens is none). Line ends come last, and other
+ * white space where nothing else does or in text; with `is_short` what opens a container in the
+ * same way. */
 static inline int walk_live_bytes(lazy *l, uint32_t state, bool is_short, uint8_t *out) {
     int n = 0, n_open = 0;
     uint8_t open[2];
@@ -25,9 +26,9 @@ static inline int walk_live_bytes(lazy *l, uint32_t state, bool is_short, uint8_
     for (int i = 0; !n && i < n_open; i++) {
         out[n++] = open[i];
     }
-    bool is_text = n > 85;
-    for (unsigned c = 1; (is_text || !n) && c <= ' '; c++) {
-        if (is_text && c != '\n' && c != ' ') continue;
+    bool is_text = n > 85, is_only = !n;
+    for (unsigned c = 1; c <= ' '; c++) {
+        if (c != '\n' && !is_only && !(is_text && c == ' ')) continue;
         if (lazy_step(l, state, (uint8_t)c) != STATE_DEAD) out[n++] = (uint8_t)c;
     }
     return n;
