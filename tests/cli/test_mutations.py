@@ -38,6 +38,7 @@ altup_coef_clip mtp_layers_block_type num_nextn_predict_layers
 use_cache pretraining_tp chunk_size mamba_chunk_size use_mamba_kernels use_mambapy
 use_associative_scan num_logits_to_keep residual_in_fp32 mamba_ssm_cache_dtype
 moe_shared_expert_overlap reorder_and_upcast_attn
+vision_config audio_config boi_token_id eoi_token_id image_token_id
 max_position_embeddings context_length
 """.split())
 # Sizes and flags that the tensors know better: a wrong one is not used.
@@ -53,6 +54,7 @@ LATENT = "latent attention has its own sizes"
 HARMLESS_OF = {
     "deepseek_v2": {"num_key_value_heads": LATENT, "qk_head_dim": LATENT},
     "deepseek_v3": {"num_key_value_heads": LATENT, "qk_head_dim": LATENT},
+    "diffusion_gemma_text": {"canvas_length": "of generations alone"},
     "distilbert": {"sinusoidal_pos_embds": "how the stored table was begun"},
     "falcon_h1": {"mamba_expand": "mamba_d_ssm wins"},
     "falcon_mamba": {"expand": "intermediate_size wins", "time_step_min": TRAINING},
@@ -87,9 +89,6 @@ HARMLESS_OF = {
     "gguf qwen35moe": {"rope.dimension_sections": "of text all are alike",
                        "attention.head_count_kv": LINEAR},
     "gguf qwen3next": {"attention.head_count_kv": LINEAR},
-}
-# Keys that mica reads and no file here states, with a value beside their default.
-ABSENT = {
 }
 
 
@@ -167,9 +166,6 @@ class Folder:
         text = self.config.get("text_config", self.config)
         self.family = text.get("model_type", self.config["model_type"])
         self.places = [p for p in places(self.config) if not self.is_twin(*p)]
-        self.text = (("text_config",) if "text_config" in self.config else ())
-        self.places += [((*self.text, key), [value]) for key, value in
-                        ABSENT.get(self.family, {}).items() if key not in text]
 
     def is_twin(self, path, values):
         """The copy of the quantization map, and modules in it that are left as they are: their
