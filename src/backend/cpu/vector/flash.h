@@ -359,7 +359,10 @@ static inline void flash_run(const kernel_call *call, int64_t begin, int64_t end
     int64_t block = flash_block_rows(call);
     flash_space s;
     flash_space_init(&s, call, scratch);
-    for (int64_t u = begin; u < end; u++) {
+    /* Of a prompt, later rows see more keys: the largest units come first, so that threads end
+     * together. */
+    for (int64_t i = begin; i < end; i++) {
+        int64_t u = flash_n_units(call) - 1 - i;
         int64_t r = u / n_kv * block, last = r + block < n_rows ? r + block : n_rows;
         while (r < last) {
             int64_t next = r + 1;
