@@ -79,6 +79,12 @@ def as_args(config):
     return out
 
 
+def load(folder, config):
+    """mlx-lm's model; what it does not find in the file (all of gpt2's) is random, but always the same."""
+    mx.random.seed(0)
+    return load_model(folder, model_config=as_args(config), strict=False)[0]
+
+
 def widen(net):
     """Every float in f32, the rows of a quantized embedding too."""
     class Wide(nn.Module):
@@ -103,7 +109,7 @@ def widen(net):
 
 def run(folder, name, config):
     try:
-        net, _ = load_model(folder, model_config=as_args(config), strict=False)
+        net = load(folder, config)
         net = widen(net)
         return common.run_greedy(lambda t: np.array(net(mx.array([t]))[0].astype(mx.float32)),
                                  common.prompt_ids(name, config["vocab_size"]))
@@ -171,7 +177,7 @@ def quantize(name, out, work):
     if name in families.PLAIN:
         quantize_plain(source, folder, work / folder.name / "equivalent", bits, group)
         return
-    net, _ = load_model(source, model_config=as_args(config), strict=False)
+    net = load(source, config)
     net, quantized = quantize_model(net, dict(config), group, bits)
     save(folder, net, quantized)
     if name in families.HF:
