@@ -201,22 +201,6 @@ graph_id mica_graph_slice(graph *g, graph_id x, int64_t begin, int64_t n) {
     return mica_graph_append(g, &node);
 }
 
-graph_id mica_graph_repeat_heads(graph *g, graph_id x, int64_t n_heads) {
-    graph_node node;
-    if (x != GRAPH_NONE && mica_graph_fixed(mica_graph_type_of(g, x)->dim[1]) == n_heads) return x;
-    if (!begin_view(g, &node, x)) return GRAPH_NONE;
-    if (!mica_graph_want_dims(g, &node, 0, "x", 3)) return GRAPH_NONE;
-    const graph_type *t = mica_graph_type_of(g, x);
-    if (mica_graph_fixed(t->dim[1]) != 1 || n_heads < 1) {
-        return mica_graph_reject(g, &node, "%" PRId64 " heads cannot become %" PRId64,
-                                 mica_graph_fixed(t->dim[1]), n_heads);
-    }
-    node.type = *t;
-    node.type.dim[1] = mica_dim(n_heads);
-    node.type.stride[1] = 0;
-    return mica_graph_append(g, &node);
-}
-
 graph_id mica_graph_every(graph *g, graph_id x, int64_t first, int64_t step) {
     graph_node node;
     if (!begin_view(g, &node, x)) return GRAPH_NONE;

@@ -72,22 +72,35 @@ graph_id mica_graph_top_k_weights(graph *g, graph_id scores, graph_id idx,
 /* Size of dimension `d` times k. */
 static graph_dim times(graph_dim d, int64_t k) { return (graph_dim){d.n * k, d.sym, d.add * k}; }
 
+static graph_id finish_groups(graph *g, graph_node *node, graph_dim rows, int64_t k,
+                              int32_t n_experts) {
+    if (n_experts <= 0) {
+        return mica_graph_reject(g, node, "%" PRId32 " experts; expected at least 1", n_experts);
+    }
+    graph_dim n = times(rows, 2 * k);
+    n.add += expert_groups_size(n_experts, 0);
+    node->type = mica_graph_type(MICA_I32, 1, &n);
+    node->attr.experts.n_experts = n_experts;
+    node->attr.experts.k = (int32_t)k;
+    return mica_graph_append(g, node);
+}
+
 graph_id mica_graph_expert_groups(graph *g, graph_id idx, int32_t n_experts) {
     graph_node node;
     if (!mica_graph_begin(g, &node, OP_EXPERT_GROUPS, 1, &idx, 0)) return GRAPH_NONE;
     if (!mica_graph_want_dims(g, &node, 0, "idx", 2)) return GRAPH_NONE;
     graph_dim dims[2] = {mica_graph_type_of(g, idx)->dim[0], mica_graph_type_of(g, idx)->dim[1]};
     if (!mica_graph_want_i32(g, &node, 0, "idx", 2, dims)) return GRAPH_NONE;
-    if (n_experts <= 0) {
-        return mica_graph_reject(g, &node, "%" PRId32 " experts; expected at least 1", n_experts);
-    }
-    int64_t k = mica_graph_fixed(dims[1]);
-    graph_dim n = times(dims[0], 2 * k);
-    n.add += expert_groups_size(n_experts, 0);
-    node.type = mica_graph_type(MICA_I32, 1, &n);
-    node.attr.experts.n_experts = n_experts;
-    node.attr.experts.k = (int32_t)k;
-    return mica_graph_append(g, &node);
+    return finish_groups(g, &node, dims[0], mica_graph_fixed(dims[1]), n_experts);
+}
+
+graph_id mica_graph_head_groups(graph *g, graph_id rows, int32_t n_heads) {
+    graph_node node;
+    if (!mica_graph_begin(g, &node, OP_EXPERT_GROUPS, 1, &rows, 0)) return GRAPH_NONE;
+    if (!mica_graph_want_dims(g, &node, 0, "rows", 1)) return GRAPH_NONE;
+    graph_dim dim = mica_graph_type_of(g, rows)->dim[0];
+    if (!mica_graph_want_i32(g, &node, 0, "rows", 1, &dim)) return GRAPH_NONE;
+    return finish_groups(g, &node, dim, n_heads, n_heads);
 }
 
 graph_id mica_graph_expert_matmul(graph *g, graph_id x, graph_id w, graph_id groups, int32_t k) {

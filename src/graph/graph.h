@@ -84,7 +84,8 @@ typedef enum graph_op {
     OP_SOFTMAX,       /* x [R, n] over n, in f32 */
     OP_TOP_K,         /* scores [R, E] -> i32 [R, k], descending, ties to the lower index */
     OP_TOP_K_WEIGHTS, /* scores [R, E], idx [R, k] -> [R, k]: softmax rule in attr */
-    OP_EXPERT_GROUPS, /* idx [R, k] -> i32, rows grouped by expert: expert_groups.h */
+    OP_EXPERT_GROUPS, /* idx [R, k] -> i32, rows grouped by expert: expert_groups.h; or [R]: every
+                       * row has all experts */
     OP_EXPERT_MATMUL, /* x [R or k*R, n_in], W [E, n_out, n_in], groups -> [k*R, n_out] by pair */
     OP_EXPERT_GLU_MATMUL, /* x, W_gate, W_up, groups -> act(x Wg) * (x Wu): fused by a rule */
     OP_CLAMPED_GLU,       /* gate, up [R, n] -> g sigmoid(alpha g) (u + 1), g and u clamped */
@@ -131,8 +132,9 @@ typedef enum graph_op {
 } graph_op;
 
 /* How a block of 64 cached positions lies in memory, the same on every backend: for each kv head
- * K[64][head_dim], then for each kv head V[64][v_head_dim]. Block b of a layer starts at
- * base + b * block_bytes. */
+ * K[64][head_dim], then for each kv head V[64][v_head_dim]; or there is no V, because values are
+ * the first v_head_dim channels of the keys. Block b of a layer starts at base + b * block_bytes.
+ */
 #define KV_BLOCK 64
 typedef struct kv_layout {
     int32_t n_kv_heads;
@@ -141,10 +143,13 @@ typedef struct kv_layout {
     mica_dtype dtype;     /* f32, f16, bf16; quantized forms come as further fields */
     uint64_t k_bytes;     /* all K of one block; V starts there */
     uint64_t block_bytes; /* a multiple of 64 */
+    bool v_in_k;          /* there is no V */
 } kv_layout;
 /* Fills the byte counts. False on overflow or non-positive sizes. */
 bool mica_kv_layout_init(kv_layout *layout, int64_t n_kv_heads, int64_t head_dim,
                          int64_t v_head_dim, mica_dtype dtype);
+/* Gives up the place of V: v_head_dim must not be above head_dim. */
+void mica_kv_layout_share(kv_layout *layout);
 
 /* The oldest key that position `pos` sees. A window of 0: all; W > 0: the last W; -C: positions are
  * cut into chunks of C, and each sees its own chunk. */
@@ -348,6 +353,7 @@ graph_id mica_graph_rope_angles(graph *g, graph_id positions, graph_id periods,
  */
 graph_id mica_graph_rope(graph *g, graph_id x, graph_id angles, int32_t dims, bool traditional,
                          float input_scale);
+/* Where values lie in the keys, k alone is written. */
 graph_id mica_graph_kv_write(graph *g, graph_id cache, graph_id k, graph_id v, graph_id slots);
 
 typedef struct attention_inputs {
@@ -387,9 +393,10 @@ graph_id mica_graph_top_k(graph *g, graph_id scores, int32_t k, const top_k_grou
 graph_id mica_graph_top_k_weights(graph *g, graph_id scores, graph_id idx,
                                   const top_k_weighting *weighting);
 graph_id mica_graph_expert_groups(graph *g, graph_id idx, int32_t n_experts);
+/* Every row of `rows` (i32 [R]) has n_heads pairs, the j-th with expert j: for products by a matrix
+ * of each head. */
+graph_id mica_graph_head_groups(graph *g, graph_id rows, int32_t n_heads);
 graph_id mica_graph_expert_matmul(graph *g, graph_id x, graph_id w, graph_id groups, int32_t k);
-/* [R, 1, d] as [R, heads, d]: the same memory for all. */
-graph_id mica_graph_repeat_heads(graph *g, graph_id x, int64_t n_heads);
 /* Elements first, first + step, ... of the last dimension. */
 graph_id mica_graph_every(graph *g, graph_id x, int64_t first, int64_t step);
 graph_id mica_graph_clamped_glu(graph *g, graph_id gate, graph_id up, float alpha, float limit);

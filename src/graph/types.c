@@ -180,3 +180,8 @@ bool mica_kv_layout_init(kv_layout *layout, int64_t n_kv_heads, int64_t head_dim
                           .block_bytes = sum};
     return true;
 }
+
+void mica_kv_layout_share(kv_layout *layout) {
+    layout->v_in_k = true;
+    layout->block_bytes = layout->k_bytes;
+}

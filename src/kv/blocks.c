@@ -220,6 +220,7 @@ void mica_kv_block_poison(kv_pool *pool, int group, int32_t block, int64_t row) 
         uint8_t *p = layer->base + (size_t)block * y->block_bytes;
         size_t element = mica_dtype_bytes(y->dtype);
         poison_heads(p, y->n_kv_heads, (size_t)y->head_dim * element, row);
+        if (y->v_in_k) continue;
         poison_heads(p + y->k_bytes, y->n_kv_heads, (size_t)y->v_head_dim * element, row);
     }
 }

@@ -61,9 +61,10 @@ typedef enum mlp_act { ACT_SILU, ACT_GELU_TANH, ACT_GELU, ACT_RELU2, ACT_XIELU }
 
 /* How q, k and v lie in a folder; a GGUF file has either three tensors or QKV_ROWS. */
 typedef enum qkv_layout {
-    QKV_SPLIT, /* q_proj, k_proj, v_proj */
-    QKV_ROWS,  /* qkv_proj: the rows of q, then of k, then of v */
-    QKV_GROUPS /* qkv_proj: for each kv head the rows of its queries, of k, of v */
+    QKV_SPLIT,  /* q_proj, k_proj, v_proj */
+    QKV_ROWS,   /* qkv_proj: the rows of q, then of k, then of v */
+    QKV_EITHER, /* QKV_ROWS if the tensor is there, else QKV_SPLIT */
+    QKV_GROUPS  /* qkv_proj: for each kv head the rows of its queries, of k, of v */
 } qkv_layout;
 
 /* Which layers slide when layer_types is absent. */
@@ -274,12 +275,14 @@ typedef struct arch {
     int64_t original_positions;  /* of longrope when the key is absent; 0: required */
     double partial_rotary;       /* when absent; 0: the family has no partial rotation */
     no_rope_rule no_rope;
-    bool is_local_rope_plain;   /* sliding layers have the same theta and no scaling */
-    bool reads_rope_alpha;      /* theta * alpha^(d / (d - 2)) */
-    bool reads_query_boost;     /* llama_4_scaling_beta: queries grow with the position */
+    bool is_local_rope_plain; /* sliding layers have the same theta and no scaling */
+    bool reads_rope_alpha;    /* theta * alpha^(d / (d - 2)) */
+    bool reads_query_boost;   /* llama_4_scaling_beta: queries grow with the position */
+    bool reads_mscale; /* short_mscale and long_mscale, which must be equal, are the input scale */
     bool tunes_bare_layers;     /* attn_temperature_tuning: those of layers without rope do */
     const char *reads[8];       /* keys that are refused in other families (config_layers.c) */
     const arch_keys *keys;      /* NULL: the usual names */
+    const arch_keys *old_keys;  /* of files that have these instead: their hidden_size tells */
     const weight_naming *names; /* tensors of a folder that have other names than the usual */
     bool has_mla;               /* latent attention (mla.c) */
     bool has_sinks;             /* self_attn.sinks: a score for each head without a value */

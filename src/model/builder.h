@@ -23,6 +23,7 @@ typedef struct model_builder {
     int64_t state_floats;                     /* of a sequence, taken so far */
     graph_id block_table[MODEL_MAX_GROUPS], slots[MODEL_MAX_GROUPS];
     graph_id kv_written[MODEL_MAX_LAYERS]; /* gemma_attention.c: for the layers that share them */
+    graph_id head_groups;                  /* of latent attention: heads as experts of every row */
 } model_builder;
 
 static inline graph_id named(model_builder *b, graph_id id, const char *name) {

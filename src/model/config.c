@@ -65,7 +65,7 @@ static const char *key_of(const config_reader *r, const char *own, const char *u
     bool other = usual && mica_json_find_set(r->text, usual) && !mica_json_find_set(r->text, own);
     return other ? usual : own;
 }
-#define KEY(r, field, usual) key_of(r, (r)->arch->keys ? (r)->arch->keys->field : NULL, usual)
+#define KEY(r, field, usual) key_of(r, (r)->keys ? (r)->keys->field : NULL, usual)
 
 /* A size of the model: at least 1; `fallback` 0 means that the key is required. */
 static int64_t want_size(config_reader *r, const char *key, int64_t fallback, int64_t most) {
@@ -228,7 +228,7 @@ static const struct {
 } act_names[] = {
     {"silu", ACT_SILU},          {"swish", ACT_SILU},          {"gelu", ACT_GELU},
     {"gelu_new", ACT_GELU_TANH}, {"gelu_fast", ACT_GELU_TANH}, {"gelu_pytorch_tanh", ACT_GELU_TANH},
-    {"relu2", ACT_RELU2},        {"xielu", ACT_XIELU},
+    {"relu2", ACT_RELU2},        {"xielu", ACT_XIELU},         {"swiglu", ACT_SILU},
 };
 
 static bool find_act(const char *name, mlp_act *out) {
@@ -267,7 +267,8 @@ static void read_act(config_reader *r, config_facts *facts) {
         return;
     }
     const char *name = mica_config_string(r, r->text, key, NULL);
-    if (!name || r->st || find_act(name, &facts->act)) return;
+    bool lacks_gate = name && r->arch->is_plain_mlp && !strcmp(name, "swiglu");
+    if (!name || r->st || (!lacks_gate && find_act(name, &facts->act))) return;
     r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
                       "%s: config.json: \"%s\": \"%.40s\" is not supported for %s; known are silu, "
                       "gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, relu2 and xielu",
@@ -347,9 +348,13 @@ mica_status mica_config_read(const config_source *source, const model_kind *kind
                        .where = source->where,
                        .arch = a,
                        .defaults = defaults ? defaults : &none,
+                       .keys = a->keys,
                        .text_type = kind->text_type,
                        .arena = arena,
                        .err = err};
+    if (a->old_keys && mica_json_find_set(r.text, a->old_keys->hidden_size) &&
+        !mica_json_find_set(r.text, "hidden_size"))
+        r.keys = a->old_keys;
     *out = (model_config){0};
     *facts = (config_facts){.arch = a, .where = source->where};
     memcpy(out->model_type, kind->file_type, sizeof(out->model_type));

@@ -45,6 +45,7 @@ typedef struct config_reader {
     const char *where;
     const arch *arch;
     const arch_defaults *defaults; /* all zero: everything is required */
+    const arch_keys *keys;         /* NULL: the usual names */
     const char *text_type;
     mica_arena *arena;
     mica_error *err;

@@ -124,10 +124,13 @@ static void read_sizes(gguf_reader *r, model_config *c, config_facts *facts) {
         mica_meta_fail(r, MICA_E_UNSUPPORTED, "block_count", "is more than the 256 supported");
     mica_meta_read_mla(r, c);
     mica_meta_read_moe(r, c);
-    bool rms = r->arch->norm <= NORM_RMS_PLUS_1;
-    const char *key = rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
-    if (r->arch->mixers == MIXERS_NEMOTRON && !mica_meta_find(r, key))
-        key = "attention.layer_norm_epsilon";
+    /* the other one where converters give a norm's eps by the name that the hub has for it */
+    static const char *const eps_keys[] = {"attention.layer_norm_rms_epsilon",
+                                           "attention.layer_norm_epsilon"};
+    bool is_layer = r->arch->norm > NORM_RMS_PLUS_1;
+    const char *key = eps_keys[is_layer];
+    if (!mica_meta_find(r, key) && mica_meta_find(r, eps_keys[!is_layer]))
+        key = eps_keys[!is_layer];
     double eps = mica_meta_number(r, key, -1.0);
     if (eps < 0.0) mica_meta_fail(r, MICA_E_FORMAT, key, "is missing or negative");
     c->rms_norm_eps = (float)eps;
@@ -267,6 +270,9 @@ static void read_scaling(gguf_reader *r, rope_config *rope) {
     snprintf(key, sizeof(key), "%s.rope.scaling.type", r->prefix);
     gguf_string type = mica_gguf_string(r->file, key);
     bool none = !type.data || (type.n == 4 && !memcmp(type.data, "none", 4));
+    /* phi3's and phimoe's converter writes its tables without a type */
+    if (none && mica_gguf_find_tensor(r->file, "rope_factors_long.weight"))
+        snprintf(rope->type, sizeof(rope->type), "longrope");
     if (!none)
         snprintf(rope->type, sizeof(rope->type), "%.*s", (int)(type.n < 23 ? type.n : 23),
                  type.data);

@@ -50,7 +50,8 @@ static void read_weights(gguf_reader *r, moe_config *moe) {
         mica_meta_fail(r, MICA_E_UNSUPPORTED, "expert_weights_scale", "is not 1");
     moe->sum_least = (float)rule->least;
     moe->sum_extra = (float)rule->extra;
-    moe->act_alpha = 1.702f; /* of is_clamped: no key holds them */
+    if (rule->scores == ROUTER_SPARSEMIXER) moe->jitter = 0.01f; /* no key holds it, nor these */
+    moe->act_alpha = 1.702f;
     moe->act_limit = 7.0f;
 }
 
@@ -118,5 +119,5 @@ void mica_meta_read_mla(gguf_reader *r, model_config *c) {
     m->nope_dim = whole - m->rope_dim;
     if (m->nope_dim < 1) mica_meta_fail(r, MICA_E_FORMAT, key, "is not above rope.dimension_count");
     c->head_dim = m->rope_dim; /* what is rotated */
-    c->n_kv_heads = c->n_heads;
+    c->n_kv_heads = 1;
 }

@@ -146,7 +146,8 @@ static void read_mscale(config_reader *r, const json_value *dict, rope_config *r
 static void refuse_scaling_keys(config_reader *r, const json_value *dict) {
     static const char *const refused[] = {"alpha", "llama_4_scaling_beta", "long_mscale",
                                           "short_mscale"};
-    const bool reads[] = {r->arch->reads_rope_alpha, r->arch->reads_query_boost, false, false};
+    const bool reads[] = {r->arch->reads_rope_alpha, r->arch->reads_query_boost,
+                          r->arch->reads_mscale, r->arch->reads_mscale};
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
         if (reads[i]) continue;
         double x = mica_config_number(r, dict, refused[i], 0.0);
@@ -155,6 +156,17 @@ static void refuse_scaling_keys(config_reader *r, const json_value *dict) {
                           "%s: config.json: rope key \"%s\": %g is not supported", r->where,
                           refused[i], x);
     }
+}
+
+/* Of a scaled rope: what cosines and sines are multiplied by, instead of the type's own scale. */
+static void read_length_mscale(config_reader *r, const json_value *dict, rope_config *rope) {
+    if (!strcmp(rope->type, "default")) return;
+    rope->attention_factor = mica_config_number(r, dict, "short_mscale", -1.0);
+    if (!(rope->attention_factor > 0.0))
+        fail_rope(r, MICA_E_FORMAT, "short_mscale", "of the rope must be there and above 0");
+    if (mica_config_number(r, dict, "long_mscale", 0.0) != rope->attention_factor)
+        fail_rope(r, MICA_E_UNSUPPORTED, "long_mscale",
+                  "of the rope differs from \"short_mscale\", which is not supported");
 }
 
 /* A type that the family's reference does not have is refused, not tried. */
@@ -194,16 +206,17 @@ static void read_scaling(config_reader *r, const json_value *dict, rope_config *
         (!sections || sections->kind != JSON_KIND_ARRAY || sections->n != 3))
         fail_rope(r, MICA_E_FORMAT, "mrope_section", "of rope type mrope must have 3 entries");
     refuse_scaling_keys(r, dict);
+    if (r->arch->reads_mscale) read_length_mscale(r, dict, rope);
 }
 
 /* A partial rotation that the family does not have is refused, not ignored. */
 static void read_partial(config_reader *r, const rope_keys *k, int64_t head_dim,
                          rope_config *rope) {
     const char *key = "partial_rotary_factor";
-    const char *other = r->arch->keys ? r->arch->keys->partial_rotary : NULL;
+    const char *other = r->keys ? r->keys->partial_rotary : NULL;
     double x = r->arch->partial_rotary > 0.0 ? r->arch->partial_rotary : 1.0;
     if (other) x = mica_config_number(r, r->text, other, x);
-    const char *dims = r->arch->keys ? r->arch->keys->rotary_dims : NULL;
+    const char *dims = r->keys ? r->keys->rotary_dims : NULL;
     if (dims && mica_json_find_set(r->text, dims))
         x = (double)mica_config_integer(r, r->text, dims, head_dim, 2, head_dim) / (double)head_dim;
     x = mica_config_number(r, k->scaling, key, x);
@@ -270,7 +283,7 @@ void mica_config_read_ropes(config_reader *r, model_config *c, config_facts *fac
     if (r->st) return;
     rope_keys k = normalize(r);
     if (r->arch->no_rope >= NO_ROPE_ALL) return;
-    const char *other = r->arch->keys ? r->arch->keys->rope_theta : NULL;
+    const char *other = r->keys ? r->keys->rope_theta : NULL;
     double theta = r->arch->rope_theta;
     if (other) theta = read_theta(r, r->text, other, theta);
     theta = read_theta(r, k.flat, "rope_theta", theta);

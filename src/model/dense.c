@@ -330,11 +330,13 @@ static graph_id embed_rows(model_builder *b, graph_id tokens, graph_id table) {
     const dense_weights *w = &b->m->weights;
     graph_id h = named(b, mica_graph_embed(b->g, tokens, table), "embed_tokens");
     h = mica_builder_times(b, h, b->c->embed_multiplier, "embed_scale");
-    if (!w->positions) return h;
-    graph_id learned = mica_graph_embed(b->g, b->positions, mica_graph_weight(b->g, w->positions));
-    named(b, learned, "embed_positions");
+    graph_id learned = GRAPH_NONE;
+    if (w->positions)
+        learned =
+            named(b, mica_graph_embed(b->g, b->positions, mica_graph_weight(b->g, w->positions)),
+                  "embed_positions");
     if (b->c->is_encoder) return mica_builder_encoder_inputs(b, h, learned);
-    return mica_graph_add(b->g, h, learned);
+    return w->positions ? mica_graph_add(b->g, h, learned) : h;
 }
 
 /* The rows that are wanted, normed. */
@@ -387,14 +389,15 @@ void mica_dense_build(const model *m, const model_build_options *options, model_
                        .phase = options->phase,
                        .logits_rows = GRAPH_NONE};
     b.wide_norms = options->force_dtype && options->dtype == MICA_F32;
-    const mla_config *mla = &b.c->mla;
-    int64_t k_dim = mla->kv_rank ? mla->nope_dim + mla->rope_dim : b.c->head_dim;
-    int64_t v_dim = mla->kv_rank ? mla->v_dim : b.c->head_dim;
+    const mla_config *mla = &b.c->mla; /* the latent stands for keys and values */
+    int64_t k_dim = mla->kv_rank ? mla->kv_rank + mla->rope_dim : b.c->head_dim;
+    int64_t v_dim = mla->kv_rank ? mla->kv_rank : b.c->head_dim;
     if (!mica_kv_layout_init(&b.layout, b.c->n_kv_heads, k_dim, v_dim, options->cache_dtype)) {
         g->status =
             mica_fail(&g->error, MICA_E_LIMIT, "%s: a cache block would be too large", m->path);
         return;
     }
+    if (mla->kv_rank) mica_kv_layout_share(&b.layout);
     graph_id tokens = row_input(&b, "tokens", GRAPH_ROWS, &out->tokens);
     b.positions = row_input(&b, "positions", GRAPH_ROWS, &out->positions);
     b.row_seq = row_input(&b, "row_seq", GRAPH_ROWS, &out->row_seq);
@@ -409,6 +412,9 @@ void mica_dense_build(const model *m, const model_build_options *options, model_
     }
     for (int i = 0; i < b.c->n_ropes; i++)
         add_angles(&b, i);
+    if (mla->kv_rank)
+        b.head_groups =
+            named(&b, mica_graph_head_groups(g, b.positions, (int32_t)b.c->n_heads), "head_groups");
     add_states(&b);
     add_body(&b, tokens, options->hidden || b.c->is_encoder);
     out->state_bytes = (size_t)b.state_floats * sizeof(float);

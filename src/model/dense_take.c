@@ -149,7 +149,8 @@ static void take_attention(model_taker *t, dense_layer *l, int64_t n_q, int64_t 
     char full[128];
     snprintf(full, sizeof(full), "%sself_attn.qkv_proj.weight", t->scope);
     qkv_layout layout = a->qkv;
-    if (t->m->facts.is_gguf) layout = mica_weights_has(t->m->store, full) ? QKV_ROWS : QKV_SPLIT;
+    if (t->m->facts.is_gguf || layout == QKV_EITHER)
+        layout = mica_weights_has(t->m->store, full) ? QKV_ROWS : QKV_SPLIT;
     if (layout == QKV_GROUPS)
         l->qkv = mica_taker_linear(t, "self_attn.qkv_proj", n_q + 2 * n_kv, hidden, a->qkv_bias);
     else if (layout == QKV_ROWS)

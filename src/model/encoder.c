@@ -31,6 +31,30 @@ static void check_class(config_reader *r, const encoder_rule *rule) {
                       r->where, name, r->text_type, rule->classes);
 }
 
+/* Keys of nomic_bert's older files that would change the mathematics: false, 0 or absent. */
+static void refuse_older(config_reader *r) {
+    static const char *const keys[] = {"causal",
+                                       "prenorm",
+                                       "qkv_proj_bias",
+                                       "mlp_fc1_bias",
+                                       "mlp_fc2_bias",
+                                       "moe_every_n_layers",
+                                       "parallel_block",
+                                       "rotary_emb_interleaved",
+                                       "rotary_emb_scale_base",
+                                       "rotary_scaling_factor",
+                                       "use_rms_norm"};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys) && !r->st; i++) {
+        const json_value *v = mica_json_find_set(r->text, keys[i]);
+        bool is_off =
+            !v || (v->kind == JSON_KIND_BOOL ? !v->boolean : mica_json_double(v, 1.0) == 0.0);
+        if (!is_off)
+            r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
+                              "%s: config.json: \"%s\" is not supported for %s unless it is false",
+                              r->where, keys[i], r->arch->name);
+    }
+}
+
 void mica_config_read_encoder(config_reader *r, model_config *c) {
     const encoder_rule *rule = r->arch->encoder;
     if (!rule || r->st) return;
@@ -51,6 +75,7 @@ void mica_config_read_encoder(config_reader *r, model_config *c) {
                           "%s: config.json: \"is_decoder\": true is not supported for %s, which is "
                           "run as an encoder",
                           r->where, r->arch->name);
+    refuse_older(r);
     if (!rule->skips_padding) return;
     c->first_position =
         1 + mica_config_integer(r, r->text, "pad_token_id", 1, 0, CONFIG_MAX_COUNT - 1);
@@ -113,12 +138,12 @@ void mica_taker_encoder(model_taker *t) {
         mica_weights_drop(t->m->store, heads[i]);
 }
 
-/* h: embeddings of the tokens; learned: those of their positions. */
+/* h: embeddings of the tokens; learned: those of their positions, or GRAPH_NONE. */
 graph_id mica_builder_encoder_inputs(model_builder *b, graph_id h, graph_id learned) {
     const dense_weights *w = &b->m->weights;
     const weight_vector *type = b->wide_norms ? w->token_type.wide : w->token_type.own;
     if (type)
         h = named(b, mica_graph_add(b->g, h, mica_graph_vector(b->g, type)), "embed_token_types");
-    h = named(b, mica_graph_add(b->g, h, learned), "embed_sum");
+    if (w->positions) h = named(b, mica_graph_add(b->g, h, learned), "embed_sum");
     return mica_builder_norm(b, h, w->embed_norm, "embed_norm");
 }

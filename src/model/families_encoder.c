@@ -51,6 +51,27 @@ static const weight_name distilbert_tensors[] = {
 static const weight_naming distilbert_naming = {.embed = "embeddings.word_embeddings",
                                                 .names = distilbert_tensors};
 
+/* As the authors' code names tensors, and as Transformers does. */
+static const weight_name nomic_tensors[] = {
+    {"emb_ln", "embed_norm"},
+    {"embeddings.LayerNorm", "embed_norm"},
+    {"embeddings.token_type_embeddings", "embed_token_types"},
+    {"embeddings.position_ids", NULL},
+    {"embeddings.token_type_ids", NULL},
+    {"encoder.layers.N.attn.Wqkv", "layers.N.self_attn.qkv_proj"},
+    {"encoder.layers.N.attn.out_proj", "layers.N.self_attn.o_proj"},
+    {"encoder.layers.N.mlp.fc11", "layers.N.mlp.up_proj"},
+    {"encoder.layers.N.mlp.fc12", "layers.N.mlp.gate_proj"},
+    {"encoder.layers.N.mlp.fc2", "layers.N.mlp.down_proj"},
+    {"encoder.layers.N.norm1", "layers.N.post_attention_layernorm"},
+    {"encoder.layers.N.norm2", "layers.N.post_feedforward_layernorm"},
+    {"layers.N.post_mlp_layernorm", "layers.N.post_feedforward_layernorm"},
+    {"pooler.dense", NULL},
+    {NULL, NULL},
+};
+static const weight_naming nomic_naming = {.embed = "embeddings.word_embeddings",
+                                           .names = nomic_tensors};
+
 static const arch_keys bert_keys = {.rms_norm_eps = "layer_norm_eps", .act = "hidden_act"};
 static const arch_keys distilbert_keys = {.hidden_size = "dim",
                                           .n_layers = "n_layers",
@@ -58,6 +79,16 @@ static const arch_keys distilbert_keys = {.hidden_size = "dim",
                                           .intermediate_size = "hidden_dim",
                                           .rms_norm_eps = "layer_norm_eps",
                                           .act = "activation"};
+
+static const arch_keys nomic_old_keys = {.hidden_size = "n_embd",
+                                         .n_layers = "n_layer",
+                                         .n_heads = "n_head",
+                                         .intermediate_size = "n_inner",
+                                         .max_positions = "n_positions",
+                                         .rms_norm_eps = "layer_norm_epsilon",
+                                         .rope_theta = "rotary_emb_base",
+                                         .partial_rotary = "rotary_emb_fraction",
+                                         .act = "activation_function"};
 
 /* What the configuration classes assume. */
 static const arch_defaults bert_sizes = {.hidden_size = 768,
@@ -79,10 +110,18 @@ static const arch_defaults distilbert_sizes = {.hidden_size = 768,
                                                .vocab_size = 30522,
                                                .rms_norm_eps = 1e-12};
 
+static const arch_defaults nomic_sizes = {.hidden_size = 768,
+                                          .n_layers = 12,
+                                          .intermediate_size = 3072,
+                                          .n_heads = 12,
+                                          .vocab_size = 30528,
+                                          .rms_norm_eps = 1e-12};
+
 static const encoder_rule bert_rule = {.classes = "Bert", .n_token_types = 2};
 static const encoder_rule roberta_rule = {
     .classes = "Roberta XLMRoberta Camembert", .n_token_types = 2, .skips_padding = true};
 static const encoder_rule distilbert_rule = {.classes = "DistilBert", .n_token_types = 0};
+static const encoder_rule nomic_rule = {.classes = "NomicBert", .n_token_types = 2};
 
 static const arch rows[] = {
     {
@@ -123,6 +162,24 @@ static const arch rows[] = {
         .keys = &distilbert_keys,
         .names = &distilbert_naming,
         .defaults = &distilbert_sizes,
+    },
+    {
+        .name = "nomic_bert",
+        .gguf = "nomic-bert",
+        .tier = TIER_GENERIC,
+        .block = BLOCK_POST_SUM,
+        .norm = NORM_LAYER,
+        .norm_bias = BIAS_RULE_ALWAYS,
+        .act = ACT_SILU,
+        .qkv = QKV_EITHER,
+        .tie = TIE_RULE_ALWAYS,
+        .rope_theta = 1000.0,
+        .max_positions = 2048,
+        .encoder = &nomic_rule,
+        .keys = &bert_keys,
+        .old_keys = &nomic_old_keys,
+        .names = &nomic_naming,
+        .defaults = &nomic_sizes,
     },
     {
         .name = "roberta",

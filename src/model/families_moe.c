@@ -36,6 +36,9 @@ static const weight_name shared_names[] = {
     {"layers.N.mlp.shared_experts.down_proj", "layers.N.mlp.shared_expert.down_proj"},
     {"layers.N.mlp.moe_statics.e_score_correction_bias",
      "layers.N.mlp.gate.e_score_correction_bias"},
+    /* the halves of kv_b_proj as mlx-lm has them */
+    {"layers.N.self_attn.embed_q", "layers.N.self_attn.k_b_proj"},
+    {"layers.N.self_attn.unembed_out", "layers.N.self_attn.v_b_proj"},
     {NULL, NULL}};
 static const weight_naming shared_naming = {.names = shared_names};
 
@@ -446,6 +449,8 @@ static const arch rows[] = {
     },
     {
         .name = "phimoe",
+        .gguf = "phimoe",
+        .reads_mscale = true,
         .tier = TIER_GENERIC,
         .block = BLOCK_PRE,
         .norm = NORM_LAYER,

@@ -43,11 +43,10 @@ typedef struct delta_layer {
     linear out;
 } delta_layer;
 
-/* Latent attention: q_a has no weight where q reads the input itself; kv_b has none where keys and
- * values have matrices of their own. */
+/* Latent attention: q_a has no weight where q reads the input itself. */
 typedef struct mla_layer {
-    linear q_a, q, kv_a, kv_b, o;
-    linear k_b, v_b; /* [n_heads * nope, kv_rank], [n_heads * v, kv_rank] */
+    linear q_a, q, kv_a, o;
+    const weight_matrix *k_b, *v_b; /* by head: [n_heads, kv_rank, nope], [n_heads, v, kv_rank] */
     norm_weight q_a_norm, kv_a_norm;
 } mla_layer;
 

@@ -18,8 +18,8 @@ void mica_config_read_mla(config_reader *r, model_config *c) {
     m->v_dim = mica_config_integer(r, t, "v_head_dim", 128, 1, CONFIG_MAX_WIDTH);
     c->rope_traditional = mica_config_flag(r, t, "rope_interleave", true);
     c->head_dim = m->rope_dim; /* what is rotated */
-    c->n_kv_heads = c->n_heads;
-    int64_t widest = m->nope_dim + m->rope_dim + m->v_dim;
+    c->n_kv_heads = 1;
+    int64_t widest = m->nope_dim + m->rope_dim + m->v_dim + m->kv_rank;
     if (!r->st && c->n_heads > CONFIG_MAX_WIDTH / widest)
         r->st = mica_fail(r->err, MICA_E_FORMAT,
                           "%s: config.json: %lld heads of %lld channels are "
@@ -37,26 +37,40 @@ float mica_mla_scale(const model_config *c) {
     return (float)scale;
 }
 
-/* kv_b, or what comes of it for queries to be moved into the latent's space: k_b [n_heads, kv_rank,
- * nope] and v_b [n_heads, v, kv_rank]. Keys are formed here, so k_b is turned round. */
+/* What brings a head's query into the latent's space, and its output out of it. New GGUF files and
+ * MLX's folders have a stack for each; elsewhere they are the halves of kv_b_proj, of which that of
+ * the keys is turned round. */
 static void take_kv_b(model_taker *t, mla_layer *l) {
     const model_config *c = &t->m->config;
     const mla_config *m = &c->mla;
     weight_store *store = t->m->store;
-    char path[128];
-    snprintf(path, sizeof(path), "%sself_attn.k_b_proj", t->scope);
-    if (mica_weights_rows(store, path) < 0) {
-        l->kv_b = mica_taker_linear(t, "self_attn.kv_b_proj", c->n_heads * (m->nope_dim + m->v_dim),
-                                    m->kv_rank, BIAS_RULE_NEVER);
+    const weight_matrix *both;
+    int64_t n_all = m->nope_dim + m->v_dim;
+    char whole[128], k[128], v[128];
+    if (t->st) return;
+    snprintf(whole, sizeof(whole), "%sself_attn.kv_b_proj", t->scope);
+    snprintf(k, sizeof(k), "%sself_attn.k_b_proj", t->scope);
+    snprintf(v, sizeof(v), "%sself_attn.v_b_proj", t->scope);
+    if (mica_weights_rows(store, k) >= 0) {
+        t->st = mica_weights_matrix(store, k, c->n_heads, m->kv_rank, m->nope_dim, &l->k_b, t->err);
+        if (!t->st)
+            t->st =
+                mica_weights_matrix(store, v, c->n_heads, m->v_dim, m->kv_rank, &l->v_b, t->err);
         return;
     }
+    weight_matrix *parts = mica_arena_calloc(&t->m->arena, (size_t)c->n_heads, sizeof(*parts));
+    if (!parts) {
+        mica_taker_no_memory(t);
+        return;
+    }
+    /* first what reads the matrix: it decides how the matrix lies, and so where its parts are */
+    t->st = mica_weights_turned_heads(store, whole, k, c->n_heads, n_all, m->nope_dim, m->kv_rank,
+                                      &l->k_b, t->err);
     if (!t->st)
-        t->st = mica_weights_turned_stack(store, path, c->n_heads, m->nope_dim, m->kv_rank,
-                                          &l->k_b.weight, t->err);
-    snprintf(path, sizeof(path), "%sself_attn.v_b_proj", t->scope);
-    if (!t->st)
-        t->st = mica_weights_flat_stack(store, path, c->n_heads, m->v_dim, m->kv_rank,
-                                        &l->v_b.weight, t->err);
+        t->st = mica_weights_matrix(store, whole, 0, c->n_heads * n_all, m->kv_rank, &both, t->err);
+    for (int64_t h = 0; !t->st && h < c->n_heads; h++)
+        parts[h] = mica_weight_slice(both, h * n_all + m->nope_dim, m->v_dim);
+    if (!t->st) t->st = mica_weights_join(store, v, parts, c->n_heads, &l->v_b, t->err);
 }
 
 const mla_layer *mica_taker_mla(model_taker *t) {

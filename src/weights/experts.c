@@ -121,40 +121,43 @@ mica_status mica_weights_turned(weight_store *store, const char *path, int64_t n
     return MICA_OK;
 }
 
-/* Row i of an expert, widened, becomes its column i. */
-static void turn_wide(const weight_matrix *from, weight_matrix *to, float *row, void *out) {
-    int64_t n_in = from->n_out, n_out = from->n_in;
-    for (int64_t e = 0; e < from->n_experts; e++)
-        for (int64_t i = 0; i < n_in; i++) {
-            mica_weight_row(from, e * n_in + i, row);
-            for (int64_t o = 0; o < n_out; o++)
-                mica_store_f(out, to->form.dtype, (size_t)((e * n_out + o) * n_in + i), row[o]);
+/* Row i of head h of `from` (rows of a head: n_all), widened, becomes column i of that head. */
+static void turn_heads(const weight_matrix *from, int64_t n_all, weight_matrix *to, float *row,
+                       void *out) {
+    for (int64_t h = 0; h < to->n_experts; h++)
+        for (int64_t i = 0; i < to->n_in; i++) {
+            mica_weight_row(from, h * n_all + i, row);
+            for (int64_t o = 0; o < to->n_out; o++)
+                mica_store_f(out, to->form.dtype, (size_t)((h * to->n_out + o) * to->n_in + i),
+                             row[o]);
         }
 }
 
-mica_status mica_weights_turned_stack(weight_store *store, const char *path, int64_t n_experts,
-                                      int64_t n_out, int64_t n_in, const weight_matrix **out,
-                                      mica_error *err) {
+mica_status mica_weights_turned_heads(weight_store *store, const char *path, const char *name,
+                                      int64_t n_heads, int64_t n_all, int64_t n_rows, int64_t n_in,
+                                      const weight_matrix **out, mica_error *err) {
     const weight_matrix *stored;
-    mica_status st = mica_weights_matrix(store, path, n_experts, n_in, n_out, &stored, err);
+    mica_status st = mica_weights_matrix(store, path, 0, n_heads * n_all, n_in, &stored, err);
     if (st) return st;
     if ((st = mica_weights_ready(store, stored, err))) return st;
     bool is_dense = stored->form.kind == WEIGHT_DENSE;
     mica_dtype dtype = is_dense ? stored->form.dtype : MICA_F32;
-    taken_matrix *taken = new_stack(store, path, 1, n_experts * n_out, n_in);
-    float *row = mica_calloc((size_t)n_out, sizeof(*row));
+    taken_matrix *taken = new_stack(store, name, n_heads, n_in, n_rows);
+    float *row = mica_calloc((size_t)n_in, sizeof(*row));
     size_t n_bytes;
-    if (!taken || !row || !mica_mul_size((size_t)(n_experts * n_out), (size_t)n_in, &n_bytes) ||
+    if (!taken || !row || !mica_mul_size((size_t)(n_heads * n_in), (size_t)n_rows, &n_bytes) ||
         !mica_mul_size(n_bytes, mica_dtype_bytes(dtype), &n_bytes) ||
         !(taken->memory = mica_malloc(n_bytes))) {
         mica_free(row);
         return mica_fail(err, MICA_E_NOMEM, "%s: out of memory", mica_store_source(store));
     }
-    taken->matrix.form = (weight_form){
-        .kind = WEIGHT_DENSE, .dtype = dtype, .storage_scales = stored->form.storage_scales};
-    taken->matrix.row_bytes = (size_t)n_in * mica_dtype_bytes(dtype);
+    /* a copy in f32 is how it is held, not what activations should be promoted to */
+    taken->matrix.form = (weight_form){.kind = WEIGHT_DENSE,
+                                       .dtype = dtype,
+                                       .storage_scales = !is_dense || stored->form.storage_scales};
+    taken->matrix.row_bytes = (size_t)n_rows * mica_dtype_bytes(dtype);
     taken->matrix.codes = taken->memory;
-    turn_wide(stored, &taken->matrix, row, taken->memory);
+    turn_heads(stored, n_all, &taken->matrix, row, taken->memory);
     mica_free(row);
     taken->next = store->matrices;
     store->matrices = taken;

@@ -152,6 +152,7 @@ const char *const mica_folder_prefixes[] = {"language_model.model.",
                                             "bert.",
                                             "roberta.",
                                             "distilbert.",
+                                            "nomic_bert.",
                                             "",
                                             NULL};
 

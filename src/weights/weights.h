@@ -197,11 +197,12 @@ mica_status mica_weights_join(weight_store *store, const char *name, const weigh
 mica_status mica_weights_turned(weight_store *store, const char *path, int64_t n_experts,
                                 int64_t n_all, int64_t first, int64_t step, int64_t n_out,
                                 int64_t n_in, const weight_matrix **out, mica_error *err);
-/* A stack [n_experts, n_in, n_out] of any form as one matrix [n_experts * n_out, n_in], each expert
- * turned round: a copy, in f32 where the stack is quantized. */
-mica_status mica_weights_turned_stack(weight_store *store, const char *path, int64_t n_experts,
-                                      int64_t n_out, int64_t n_in, const weight_matrix **out,
-                                      mica_error *err);
+/* The first n_rows of the n_all rows that each head has in the matrix [n_heads * n_all, n_in] at
+ * path, turned round: a stack [n_heads, n_in, n_rows]. A copy, in f32 where the matrix is
+ * quantized. */
+mica_status mica_weights_turned_heads(weight_store *store, const char *path, const char *name,
+                                      int64_t n_heads, int64_t n_all, int64_t n_rows, int64_t n_in,
+                                      const weight_matrix **out, mica_error *err);
 /* A stack [n_experts, n_out, n_in] as one matrix [n_experts * n_out, n_in] over the same memory. */
 mica_status mica_weights_flat_stack(weight_store *store, const char *path, int64_t n_experts,
                                     int64_t n_out, int64_t n_in, const weight_matrix **out,

@@ -24,7 +24,8 @@ code, out, err = run(exe, "models")
 check(code == 0 and not err and b"starcoder2           generic      starcoder2\n" in out, "models")
 code, out, _ = run(exe, "models", "--json")
 rows = {r["model_type"]: r for r in json.loads(out)}
-check([t for t in rows if rows[t].get("encoder")] == ["bert", "distilbert", "roberta"], "encoders")
+check([t for t in rows if rows[t].get("encoder")] == ["bert", "distilbert", "nomic_bert", "roberta"],
+      "encoders")
 check(rows["qwen3"]["tier"] == "dedicated" and rows["cohere"]["gguf"] == "command-r" and
       rows["helium"]["gguf"] is None and list(rows) == sorted(rows), "models --json")
 check_error(exe, ["models", "no/such/file"], 1, "no/such/file")

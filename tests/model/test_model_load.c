@@ -86,10 +86,11 @@ static void check_graph(const model *m, const model_graph *mg, const char *name)
     if (mg->n_caches != n_attention - n_shared) fail_msg("%s: %d caches", name, mg->n_caches);
     for (int i = 0; i < mg->n_caches; i++) {
         int64_t own = c->gemma.layers ? c->gemma.layers[i].head_dim : c->head_dim;
-        int64_t k_dim = c->mla.kv_rank ? c->mla.nope_dim + c->mla.rope_dim : own;
-        int64_t v_dim = c->mla.kv_rank ? c->mla.v_dim : own;
+        int64_t rank = c->mla.kv_rank; /* of the latent, which stands for keys and values */
+        int64_t k_dim = rank ? rank + c->mla.rope_dim : own, v_dim = rank ? rank : own;
         if (mg->windows[mg->caches[i].group] != c->window[i] ||
-            mg->caches[i].layout.head_dim != k_dim || mg->caches[i].layout.v_head_dim != v_dim)
+            mg->caches[i].layout.head_dim != k_dim || mg->caches[i].layout.v_head_dim != v_dim ||
+            mg->caches[i].layout.v_in_k != (rank > 0))
             fail_msg("%s: cache %d", name, i);
     }
     assert_int_equal(mg->windows[0], c->window[0]);

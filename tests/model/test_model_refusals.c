@@ -30,6 +30,14 @@
     OF("qwen3_moe")                                 \
     ",\"num_experts\":8,\"num_experts_per_tok\":2," \
     "\"moe_intermediate_size\":32"
+#define NOMIC                                                                                 \
+    "{\"model_type\":\"nomic_bert\",\"n_embd\":64,\"n_layer\":2,\"n_head\":2,\"n_inner\":64," \
+    "\"vocab_size\":160"
+#define PHIMOE                                                                               \
+    OF("phimoe")                                                                             \
+    ",\"num_local_experts\":4,\"num_experts_per_tok\":2,\"rope_scaling\":{\"rope_type\":"    \
+    "\"longrope\",\"original_max_position_embeddings\":128,\"short_factor\":[1,1,1,1,1,1,1," \
+    "1],\"long_factor\":[1,1,1,1,1,1,1,1]"
 #define V3                                                                                        \
     OF("deepseek_v3")                                                                             \
     ",\"kv_lora_rank\":16,\"q_lora_rank\":null,\"qk_rope_head_dim\":8,"                           \
@@ -55,6 +63,17 @@ static const refusal documents[] = {
     {MOE ",\"hidden_act\":\"gelu\"}", MICA_E_UNSUPPORTED, "which has \"silu\""},
     {OF("bert") ",\"hidden_act\":\"quick_gelu\"}", MICA_E_UNSUPPORTED,
      "\"hidden_act\": \"quick_gelu\" is not supported for bert; known are silu, gelu,"},
+    {OF("bert") ",\"hidden_act\":\"swiglu\"}", MICA_E_UNSUPPORTED,
+     "\"hidden_act\": \"swiglu\" is not supported for bert"},
+    {NOMIC ",\"activation_function\":\"geglu\"}", MICA_E_UNSUPPORTED,
+     "\"activation_function\": \"geglu\" is not supported for nomic_bert"},
+    {NOMIC ",\"moe_every_n_layers\":2}", MICA_E_UNSUPPORTED,
+     "\"moe_every_n_layers\" is not supported for nomic_bert unless it is false"},
+    {NOMIC ",\"qkv_proj_bias\":true}", MICA_E_UNSUPPORTED, "\"qkv_proj_bias\" is not supported"},
+    {NOMIC ",\"rotary_scaling_factor\":2}", MICA_E_UNSUPPORTED,
+     "\"rotary_scaling_factor\" is not supported"},
+    {NOMIC ",\"rotary_emb_fraction\":0.5}", MICA_E_UNSUPPORTED,
+     "\"partial_rotary_factor\": 0.5 is not supported for nomic_bert"},
     {OF("llama") ",\"hidden_act\":7}", MICA_E_FORMAT, "\"hidden_act\" must be a string"},
     /* numbers that no float holds */
     {OF("granite") ",\"embedding_multiplier\":1e39}", MICA_E_FORMAT,
@@ -63,6 +82,9 @@ static const refusal documents[] = {
      MICA_E_FORMAT, "\"full_attn_idxs\" must be a list of layers"},
     {OF("llama4_text") ",\"no_rope_layers\":[\"x\"]}", MICA_E_FORMAT, "\"no_rope_layers\""},
     /* ropes */
+    {PHIMOE "}}", MICA_E_FORMAT, "\"short_mscale\" of the rope must be there"},
+    {PHIMOE ",\"short_mscale\":1.1,\"long_mscale\":1.2}}", MICA_E_UNSUPPORTED,
+     "\"long_mscale\" of the rope differs from \"short_mscale\""},
     {OF("phi3") ROPE("yarn"), MICA_E_UNSUPPORTED,
      "rope type \"yarn\" is not supported for phi3, which has: default longrope su linear"},
     {OF("nemotron") ROPE("dynamic"), MICA_E_UNSUPPORTED,

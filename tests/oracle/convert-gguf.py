@@ -11,6 +11,7 @@ logits (MODEL OUT id...): their distance is printed then.
 import copy
 import importlib
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -44,6 +45,10 @@ SMALL = dict(vocab_size=32, hidden_size=16, num_attention_heads=2, num_key_value
 FEW = dict(n_routed_experts=4, n_group=2, topk_group=1)
 MLA = dict(FEW, num_key_value_heads=2, kv_lora_rank=12, q_lora_rank=10, qk_rope_head_dim=6,
            qk_nope_head_dim=10, v_head_dim=8, moe_intermediate_size=8)
+
+
+# of 256 positions that were 128
+MSCALE = math.sqrt(1 + math.log(2) / math.log(128))
 
 
 def with_keys(**keys):
@@ -84,6 +89,12 @@ FILES = {
     "qwen2_moe": dict(of="qwen2_moe", config=dict(num_hidden_layers=1, num_experts=4,
                                                   use_sliding_window=False,
                                                   moe_intermediate_size=8)),
+    # without a type of rope, as of every model that this part of the converter knows
+    "phimoe": dict(of="phimoe", hub=with_keys(architectures=["PhiMoEForCausalLM"]), config=dict(
+        num_hidden_layers=1, router_jitter_noise=0.01, rope_parameters={
+            "rope_theta": 1e4, "rope_type": "longrope", "original_max_position_embeddings": 128,
+            "short_factor": [1.0, 1.1, 1.3, 1.7], "long_factor": [1.0, 2.0, 3.0, 5.0],
+            "short_mscale": MSCALE, "long_mscale": MSCALE})),
     "granitemoeshared": dict(of="granitemoeshared", config=dict(num_hidden_layers=1,
                                                                 num_local_experts=3)),
     "glm4_moe": dict(of="glm4_moe", config=dict(FEW, head_dim=8, moe_intermediate_size=8)),

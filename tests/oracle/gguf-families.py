@@ -134,7 +134,8 @@ def add_config(w, c, arch):
         if full.get("rope_type") == "llama3":
             w.add_tensor("rope_freqs.weight", llama3_factors({"head_dim": d, **full}))
         if full.get("rope_type") == "longrope":
-            w.add_rope_scaling_type(gguf.RopeScalingType.LONGROPE)
+            if arch != "phi3":  # its converter leaves the type out
+                w.add_rope_scaling_type(gguf.RopeScalingType.LONGROPE)
             orig = c["original_max_position_embeddings"]
             w.add_rope_scaling_orig_ctx_len(orig)
             s = c["max_position_embeddings"] / orig

@@ -94,6 +94,9 @@ BERT = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4,
         "intermediate_size": 64, "max_position_embeddings": 64, "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0, "initializer_range": 0.2,
         "layer_norm_eps": 0.05}
+NOMIC = {**BERT, "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2,
+         "max_position_embeddings": 2048,
+         "rope_parameters": {"rope_type": "default", "rope_theta": 1000.0}}
 QWEN3 = {"rms_norm_eps": 0.05, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4,
          "num_key_value_heads": 2, "head_dim": 8, "intermediate_size": 64,
          "max_position_embeddings": 128, "bos_token_id": 0, "eos_token_id": 0,
@@ -121,6 +124,8 @@ MODELS = {
         "dim": 32, "n_layers": 1, "n_heads": 4, "hidden_dim": 32, "max_position_embeddings": 64,
         "dropout": 0.0, "attention_dropout": 0.0}, "bf16", wordpiece, "max",
                    {"normalize": False}),
+    "nomic": ("NomicBertConfig", NOMIC, "f16", wordpiece, "mean",
+              {"normalize": True, "prompts": {"query": "query: ", "passage": "the "}}),
 }
 POOLINGS = {"last": "lasttoken", "mean": "mean", "cls": "cls", "max": "max",
             "sqrt-mean": "mean_sqrt_len_tokens", "weighted": "weightedmean"}
@@ -134,7 +139,8 @@ def random_model(name, config):
             x = families.random_like(key, p.numpy(), rng)
             if "embeddings" in key and p.dim() == 2:
                 x = 0.5 * rng.standard_normal(p.shape)
-            elif any(s in key for s in ("query", "key", "q_lin", "k_lin")) and p.dim() == 2:
+            elif p.dim() == 2 and (any(s in key for s in ("query", "key", "q_lin", "k_lin")) or (
+                    "nomic" in name and any(s in key for s in ("q_proj", "k_proj")))):
                 x = 0.4 * rng.standard_normal(p.shape)
             elif "LayerNorm" in key or "layer_norm" in key:
                 x = p.numpy() + 0.2 * rng.standard_normal(p.shape)
@@ -284,6 +290,34 @@ def make_quantized(source, name, root, bits):
     store(folder, cases, rows, {"normalized": head["normalized"]})
 
 
+def nomic_hub_config(c):
+    """The configuration of nomic_bert as its authors' code has it."""
+    off = ("causal", "prenorm", "qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "parallel_block",
+           "rotary_emb_interleaved", "use_rms_norm")
+    return {
+        "model_type": "nomic_bert", "architectures": ["NomicBertModel"],
+        "n_embd": c["hidden_size"], "n_head": c["num_attention_heads"],
+        "n_layer": c["num_hidden_layers"], "n_inner": c["intermediate_size"],
+        "n_positions": c["max_position_embeddings"], "layer_norm_epsilon": c["layer_norm_eps"],
+        "activation_function": "swiglu", "rotary_emb_base": c["rope_parameters"]["rope_theta"],
+        "rotary_emb_fraction": 1.0, "rotary_emb_scale_base": None, "rotary_scaling_factor": None,
+        "type_vocab_size": c["type_vocab_size"], "vocab_size": c["vocab_size"],
+        **{key: False for key in off}}
+
+
+def make_nomic(root):
+    """Transformers saves the hub's names; nomic gets those of its own class, nomic-hub keeps them."""
+    folder, hub = root / "nomic", root / "nomic-hub"
+    make("nomic", root)
+    shutil.rmtree(hub, ignore_errors=True)
+    shutil.copytree(folder, hub)
+    c = json.loads((folder / "config.json").read_text())
+    (hub / "config.json").write_text(json.dumps(nomic_hub_config(c), indent=1) + "\n")
+    own = transformers.AutoModel.from_pretrained(folder, dtype="auto").state_dict()
+    save_file({k: x.contiguous() for k, x in own.items()}, folder / "model.safetensors",
+              {"format": "pt"})
+
+
 def make_gguf(root):
     """bert-mean as llama.cpp's converter writes it."""
     source, folder = root / "bert-mean", root / "gguf-bert"
@@ -384,11 +418,16 @@ def make_minilm(root):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=common.GOLDEN / "embed")
+    parser.add_argument("--nomic", action="store_true", help="only the folders of nomic_bert")
     args = parser.parse_args()
     torch.set_num_threads(1)
     args.out.mkdir(parents=True, exist_ok=True)
+    make_nomic(args.out)
+    if args.nomic:
+        return
     for name in MODELS:
-        make(name, args.out)
+        if name != "nomic":
+            make(name, args.out)
     make_bare(args.out)
     make_quantized("bert-mean", "bert-q4", args.out, 4)
     make_quantized("distilbert", "distilbert-q8", args.out, 8)

@@ -209,6 +209,33 @@ def is_router(path):
     return path.endswith((".gate", ".router", ".router.layer", ".gate.wg", "shared_expert_gate"))
 
 
+def split_kv(tensors, config):
+    """kv_b_proj as mlx-lm has it: by head, the keys' half turned round."""
+    heads, nope = config["num_attention_heads"], config["qk_nope_head_dim"]
+    out = {}
+    for key, x in tensors.items():
+        stem = key.removesuffix("kv_b_proj.weight")
+        if stem == key:
+            out[key] = x
+            continue
+        kv = x.reshape(heads, -1, x.shape[-1])
+        out[stem + "embed_q.weight"] = kv[:, :nope].transpose(1, 2).contiguous()
+        out[stem + "unembed_out.weight"] = kv[:, nope:].contiguous()
+    return out
+
+
+def joined_kv(plain):
+    out = {}
+    for key, x in plain.items():
+        stem = key.removesuffix("embed_q.weight")
+        if stem != key:
+            kv = torch.cat([x.transpose(1, 2), plain[stem + "unembed_out.weight"]], 1)
+            out[stem + "kv_b_proj.weight"] = kv.reshape(-1, kv.shape[-1]).contiguous()
+        elif not key.endswith("unembed_out.weight"):
+            out[key] = x
+    return out
+
+
 def quantized_folder(tensors, spec, config):
     """(tensors in MLX's layout, the same dequantized under the hub's names, quantization map)."""
     bits, group = spec.get("quant", (4, 32))
@@ -221,7 +248,8 @@ def quantized_folder(tensors, spec, config):
             continue
         path = target.removesuffix(".weight")
         dense = is_router(path) and spec.get("dense_router", False)
-        if x.ndim != 2 or not target.endswith(".weight") or x.shape[-1] % group or dense:
+        is_matrix = x.ndim == 2 or (x.ndim == 3 and spec.get("split_kv", False))
+        if not is_matrix or not target.endswith(".weight") or x.shape[-1] % group or dense:
             out[target], plain[key] = x, x.float()
             continue
         b, g = (8, 64) if is_router(path) and x.shape[-1] % 64 == 0 else (bits, group)
@@ -376,9 +404,12 @@ def make(name, spec, args):
         else:
             path = spec.get("split_stacks")
             tensors = stored(tensors, torch.bfloat16)
+            if spec.get("split_kv"):
+                tensors = split_kv(tensors, saved)
             packed, plain, quant = quantized_folder(
                 unstacked(tensors, path) if path else tensors, spec, saved)
             plain = restacked(plain, path) if path else plain
+            plain = joined_kv(plain) if spec.get("split_kv") else plain
             legacy = spec.get("hub_config", lambda c: c)(copy.deepcopy(saved))
             write_folder(args.out / name, packed,
                          {**legacy, "quantization": quant, "quantization_config": quant},

@@ -56,13 +56,12 @@ def pack(values, bits, axis, order=None):
     return np.moveaxis(out.view(np.int32), -1, axis)
 
 
-def affine(rng, bits, group, sym=False):
+def affine(rng, bits, group, sym=False, shape=(N_OUT, N_IN)):
     """q [out, in], zero [out, groups], scale f16 [out, groups], w float32."""
-    q = rng.integers(0, 1 << bits, (N_OUT, N_IN))
-    groups = N_IN // group
-    zero = np.full((N_OUT, groups), 1 << (bits - 1)) if sym else \
-        rng.integers(1, 1 << bits, (N_OUT, groups))
-    scale = (rng.random((N_OUT, groups)) * 0.02 + 0.001).astype(np.float16)
+    q = rng.integers(0, 1 << bits, shape)
+    groups = (shape[0], shape[1] // group)
+    zero = np.full(groups, 1 << (bits - 1)) if sym else rng.integers(1, 1 << bits, groups)
+    scale = (rng.random(groups) * 0.02 + 0.001).astype(np.float16)
     wide = np.repeat(scale.astype(np.float32), group, 1)
     return q, zero, scale, (q - np.repeat(zero, group, 1)).astype(np.float32) * wide
 
@@ -209,4 +208,5 @@ def main():
         make(rng)
 
 
-main()
+if __name__ == "__main__":
+    main()

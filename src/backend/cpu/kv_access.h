@@ -16,11 +16,16 @@ static inline uint8_t *kv_key(const kv_layout *l, void *base, int64_t block, int
            (size_t)(kv * KV_BLOCK + pos % KV_BLOCK) * row;
 }
 
+/* Bytes from the value of one position to the next. */
+static inline size_t kv_value_step(const kv_layout *l) {
+    return (size_t)(l->v_in_k ? l->head_dim : l->v_head_dim) * mica_dtype_bytes(l->dtype);
+}
+
 static inline uint8_t *kv_value(const kv_layout *l, void *base, int64_t block, int64_t kv,
                                 int64_t pos) {
-    size_t row = (size_t)l->v_head_dim * mica_dtype_bytes(l->dtype);
+    if (l->v_in_k) return kv_key(l, base, block, kv, pos);
     return (uint8_t *)base + (uint64_t)block * l->block_bytes + l->k_bytes +
-           (size_t)(kv * KV_BLOCK + pos % KV_BLOCK) * row;
+           (size_t)(kv * KV_BLOCK + pos % KV_BLOCK) * kv_value_step(l);
 }
 
 /* The keys [lo, hi) that a row sees. */

@@ -143,6 +143,7 @@ static void run_kv_write(const kernel_call *call, int64_t begin, int64_t end, vo
             for (int64_t i = 0; i < l->head_dim; i++)
                 mica_store_f(key, l->dtype, (size_t)i,
                              operand_load(k, operand_row(k, unit) + i * operand_step(k)));
+            if (l->v_in_k) continue;
             for (int64_t i = 0; i < l->v_head_dim; i++)
                 mica_store_f(value, l->dtype, (size_t)i,
                              operand_load(v, operand_row(v, unit) + i * operand_step(v)));

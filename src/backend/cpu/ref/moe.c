@@ -177,20 +177,26 @@ static int64_t n_units_one(const kernel_call *call) {
     return 1;
 }
 
+/* The j-th expert of row r; a list of rows alone means all experts in order. */
+static int32_t expert_of(const kernel_operand *idx, int64_t r, int64_t j) {
+    if (idx->n_dims == 1) return (int32_t)j;
+    const int32_t *row = operand_ptr(idx, operand_row(idx, r));
+    return row[j];
+}
+
 /* Counts, then offsets, then places: offsets[e] serves as the next place of expert e while pairs
  * are put, and is e's own end after that; so they move up by one at the end. */
 static void run_expert_groups(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
     const kernel_operand *idx = &call->src[0];
-    int64_t n_experts = call->attr->experts.n_experts, k = operand_width(idx), n_rows = idx->dim[0];
+    int64_t n_experts = call->attr->experts.n_experts, k = call->attr->experts.k;
+    int64_t n_rows = idx->dim[0];
     expert_groups g = expert_groups_at(call->out.data, n_experts, k * n_rows);
     if (begin == end) return;
     memset(g.offsets, 0, sizeof(*g.offsets) * (size_t)(n_experts + 1));
-    for (int64_t r = 0; r < n_rows; r++) {
-        const int32_t *row = operand_ptr(idx, operand_row(idx, r));
+    for (int64_t r = 0; r < n_rows; r++)
         for (int64_t j = 0; j < k; j++)
-            g.offsets[row[j] + 1]++;
-    }
+            g.offsets[expert_of(idx, r, j) + 1]++;
     *g.count = 0;
     for (int64_t e = 0; e < n_experts; e++) {
         if (g.offsets[e + 1]) g.active[(*g.count)++] = (int32_t)e;
@@ -198,14 +204,12 @@ static void run_expert_groups(const kernel_call *call, int64_t begin, int64_t en
     }
     for (int64_t a = *g.count; a < n_experts; a++)
         g.active[a] = -1;
-    for (int64_t r = 0; r < n_rows; r++) {
-        const int32_t *row = operand_ptr(idx, operand_row(idx, r));
+    for (int64_t r = 0; r < n_rows; r++)
         for (int64_t j = 0; j < k; j++) {
-            int32_t at = g.offsets[row[j]]++;
+            int32_t at = g.offsets[expert_of(idx, r, j)]++;
             g.pairs[at] = (int32_t)(r * k + j);
             g.rows[at] = (int32_t)r;
         }
-    }
     for (int64_t e = n_experts; e > 0; e--)
         g.offsets[e] = g.offsets[e - 1];
     g.offsets[0] = 0;

@@ -235,6 +235,7 @@ static inline void run_kv_write(const kernel_call *call, int64_t begin, int64_t 
             int64_t unit = r * l->n_kv_heads + h;
             convert(kv_key(l, base, block, h, place), l->dtype,
                     at(k->data, k->dtype, operand_row(k, unit)), k->dtype, l->head_dim);
+            if (l->v_in_k) continue;
             convert(kv_value(l, base, block, h, place), l->dtype,
                     at(v->data, v->dtype, operand_row(v, unit)), v->dtype, l->v_head_dim);
         }

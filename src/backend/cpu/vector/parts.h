@@ -336,7 +336,7 @@ static inline parts_rows parts_rows_at(const kernel_call *call, const parts_unit
     const kv_layout *l = &call->attr->attention.layout;
     void *base = call->src[ATT_CACHE].data;
     int64_t block = u->row.table[lo / KV_BLOCK], then = lo;
-    size_t bytes = (size_t)(values ? l->v_head_dim : l->head_dim) * mica_dtype_bytes(l->dtype);
+    size_t bytes = values ? kv_value_step(l) : (size_t)l->head_dim * mica_dtype_bytes(l->dtype);
     parts_rows r = {NULL, NULL, bytes, hi - lo, 0};
     bool to_values = !values;
     r.first = values ? kv_value(l, base, block, u->kv, lo) : kv_key(l, base, block, u->kv, lo);
