@@ -226,7 +226,7 @@ static void bench_attention(const cpu_table *table, const char *isa, graph_op op
     uint64_t size = (uint64_t)(h.kv * h.d * KV_BLOCK) * mica_dtype_bytes(t);
     size_t n_bytes = 2 * size * (size_t)n_blocks;
     c.attr.attention.layout =
-        (kv_layout){(int32_t)h.kv, (int32_t)h.d, (int32_t)h.d, t, size, 2 * size};
+        (kv_layout){(int32_t)h.kv, (int32_t)h.d, (int32_t)h.d, t, size, 2 * size, false};
     c.attr.attention.scale = 0.088f;
     check_operand(&c, 0, MICA_F32, 3, q);
     c.call.src[1].data = check_memory(&c, n_bytes);

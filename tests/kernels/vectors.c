@@ -164,7 +164,7 @@ static void rope(void) {
 /* ---- 7.12, through a cache block: the keys are written first ---- */
 static void attention(void) {
     static _Alignas(64) float block[2 * KV_BLOCK];
-    kv_layout l = {1, 1, 1, MICA_F32, KV_BLOCK * 4, 2 * KV_BLOCK * 4};
+    kv_layout l = {1, 1, 1, MICA_F32, KV_BLOCK * 4, 2 * KV_BLOCK * 4, false};
     float k[3] = {1, 0, 1}, v[3] = {1, 2, 4}, q = 1, sink = 0.25f, out;
     int32_t slots[3] = {0, 1, 2}, table = 0, position = 2, seq = 0, lo = 2, hi = 3;
     graph_attr write = {.cache = {.layout = l}}, attr = {0};
