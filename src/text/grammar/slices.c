@@ -447,22 +447,28 @@ static bool take_loop(grammar_machine *m, uint32_t state, token_mask *t) {
     return true;
 }
 
-/* Whether all characters but those that are `out` lead to one state, and behind it text without
- * those fits, as far as short tokens reach: a counted repeat of a pattern, as a table. */
+/* Most characters lead to a target, and behind it text without those that are `out` fits, as far as
+ * short tokens reach: a counted repeat of a pattern, as a table. */
 static bool find_chain(loop_slice *s, grammar_machine *m, uint32_t state) {
     bool skips[256] = {false}, is_exact;
     *s = (loop_slice){.m = m, .state = state};
     step_all(m, state, s->from_state);
     s->target = find_target(s->from_state);
-    if (s->target == STATE_DEAD || step_other(m, state) != s->target) return false;
+    if (s->target == STATE_DEAD) return false;
+    step_all(m, s->target, s->from_target);
+    uint32_t next = find_target(s->from_target);
+    s->other_from_state = step_other(m, state);
+    if (next == STATE_DEAD || step_other(m, s->target) != next ||
+        (s->other_from_state != s->target && s->other_from_state != STATE_DEAD))
+        return false;
     for (unsigned c = 0; c < N_ASCII; c++) {
-        s->is_out[c] = is_plain_ascii(c) && s->from_state[c] != s->target;
+        s->is_out[c] = is_plain_ascii(c) && s->from_target[c] != next;
+        if (!s->is_out[c]) continue;
         s->from_target[c] = s->target; /* later on it may fit, whether it does here or not */
-        if (s->is_out[c]) skips[m->lazy.program->class_of[c]] = true;
+        skips[m->lazy.program->class_of[c]] = true;
     }
     if (!are_odd_few(s)) return false;
-    uint32_t n_chars = count_cover(m, state, skips, &is_exact);
-    return n_chars >= SLICE_MAX_CHARS && !is_exact;
+    return count_cover(m, s->target, skips, &is_exact) >= SLICE_MAX_CHARS && !is_exact;
 }
 
 /* Makes t->dense of the short plain tokens that fit. False: it cannot. */
@@ -475,7 +481,7 @@ static bool take_chain(grammar_machine *m, uint32_t state, token_mask *t) {
         return false;
     }
     fill_loop(&s, m->vocab->slices[SLICE_MAX_CHARS], mask);
-    if (!try_odd(&s, mask)) {
+    if (!try_first(&s, mask) || !try_odd(&s, mask)) {
         mica_free(mask);
         return false;
     }
