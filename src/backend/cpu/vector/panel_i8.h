@@ -9,8 +9,8 @@
 #ifndef MICA_BACKEND_CPU_VECTOR_PANEL_I8_H
 #define MICA_BACKEND_CPU_VECTOR_PANEL_I8_H
 
-/* Codes are asked for this many bytes before they are needed. */
-#define I8_PANEL_AHEAD 2048
+/* Codes are asked for this many bytes before they are needed, into the second-level cache. */
+#define I8_PANEL_AHEAD 4096
 
 /* Constants wherever a panel is multiplied. */
 typedef struct i8_panel_way {
@@ -21,7 +21,8 @@ typedef struct i8_panel_way {
 
 typedef struct i8_panel {
     const uint8_t *codes;
-    const uint8_t *scales, *biases; /* f16 [n_groups][16]; NULL: the ones formed in scratch */
+    bool is_bf16;                   /* the stored scales; else f16 */
+    const uint8_t *scales, *biases; /* [n_groups][16]; NULL: the ones formed in scratch */
     const float *formed_scales, *formed_biases; /* [n_groups][I8_UNIT_OUTS] */
 } i8_panel;
 
@@ -164,6 +165,11 @@ ALWAYS_INLINE v16i i8_panel_dot(const v16i *q, const uint8_t *p, int n_quads, bo
     return dots;
 }
 
+/* 16 scales or biases of group g as they are stored. */
+ALWAYS_INLINE v16 i8_panel_read(const i8_panel *p, const uint8_t *stream, int64_t g) {
+    return p->is_bf16 ? v16_load_bf16(stream + 32 * g) : v16_load_f16(stream + 32 * g);
+}
+
 /* out[j] = x times row j of the panel. */
 ALWAYS_INLINE void i8_panel_row(const i8_weight *w, const i8_panel *p, const uint8_t *x,
                                 const i8_panel_way *way, float *out) {
@@ -181,7 +187,7 @@ ALWAYS_INLINE void i8_panel_row(const i8_weight *w, const i8_panel *p, const uin
         v16i q[8];
 #pragma GCC unroll 8
         for (int i = 0; i < way->bits; i++)
-            __builtin_prefetch(codes + I8_PANEL_AHEAD + 64 * i);
+            __builtin_prefetch(codes + I8_PANEL_AHEAD + 64 * i, 0, 2);
         i8_panel_quads(&source, codes, way->bits, I8_PANEL_SPLITS, way->is_table, q);
 #pragma GCC unroll 2
         for (int part = 0; part < n_parts; part++) {
@@ -191,11 +197,11 @@ ALWAYS_INLINE void i8_panel_row(const i8_weight *w, const i8_panel *p, const uin
             if (way->is_fine)
                 dots = v16i_add(i8_times_fine(dots), i8_panel_dot(q + n_quads * part, at_x + rest,
                                                                   n_quads, way->is_wide));
-            v16 s = p->scales ? v16_load_f16(p->scales + 32 * g)
+            v16 s = p->scales ? i8_panel_read(p, p->scales, g)
                               : v16_load(p->formed_scales + g * I8_UNIT_OUTS);
             if (has_bias) {
                 v16 bias = !p->scales    ? v16_load(p->formed_biases + g * I8_UNIT_OUTS)
-                           : stores_bias ? v16_load_f16(p->biases + 32 * g)
+                           : stores_bias ? i8_panel_read(p, p->biases, g)
                                          : v16_mul(zero, s);
                 acc = i8_fma(bias, v16_set(x_sums[block]), acc);
             }
@@ -255,8 +261,9 @@ static inline void i8_panel_multiply(const i8_weight *w, const i8_panel *p, cons
 /* The panel of row o; forms its scales unless they can be read as they lie. */
 static inline i8_panel i8_panel_open(i8_weight *w, int64_t o) {
     const weight_matrix *m = w->matrix;
-    i8_panel p = {m->codes + (size_t)o * m->row_bytes, NULL, NULL, w->scales, w->biases};
-    if (m->form.scale == SCALE_F16 && !w->form.is_table) {
+    const bool is_bf16 = m->form.scale == SCALE_BF16;
+    i8_panel p = {m->codes + (size_t)o * m->row_bytes, is_bf16, NULL, NULL, w->scales, w->biases};
+    if ((m->form.scale == SCALE_F16 || is_bf16) && !w->form.is_table) {
         p.scales = m->scales + (size_t)o * m->scale_bytes;
         if (m->biases) p.biases = m->biases + (size_t)o * m->scale_bytes;
     } else {
