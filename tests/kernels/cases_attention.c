@@ -27,7 +27,9 @@ static uint64_t make_layout(check_case *c, kv_layout *l) {
     l->v_head_dim = check_below(&c->rng, 3) ? l->head_dim : dims[check_below(&c->rng, 12)];
     uint64_t size = mica_dtype_bytes(l->dtype) * (uint64_t)n_kv * KV_BLOCK;
     l->k_bytes = size * (uint64_t)l->head_dim;
+    l->v_in_k = l->v_head_dim <= l->head_dim && check_below(&c->rng, 4) == 0;
     l->block_bytes = (l->k_bytes + size * (uint64_t)l->v_head_dim + 63) / 64 * 64;
+    if (l->v_in_k) l->block_bytes = l->k_bytes;
     return l->block_bytes;
 }
 

@@ -32,6 +32,7 @@ KNOWN = {
     "gguf-olmo3": HEADS,
     "gguf-olmoe": "its head is never tied",
     "gguf-phi3-short": "its context of at least 256 takes the long factors",
+    "gguf-phimoe": "its norms are RMS with a bias, and experts are weighed by a softmax",
     "gguf-starcoder2": "all its layers are full",
 }
 
