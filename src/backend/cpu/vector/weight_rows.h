@@ -10,6 +10,9 @@
 
 #include "backend/cpu/vector/panel_rows.h"
 
+/* Dense elements are asked for this many bytes before they are needed. */
+#define DENSE_AHEAD 2048
+
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 typedef enum row_way {
@@ -299,6 +302,7 @@ ALWAYS_INLINE v16 chunk(const row_view *v, const group_values *gv, const v16_unp
                         row_way way) {
     if (way_is_dense(way)) {
         const void *p = at(v->data, way_dtype(way), 16 * c);
+        __builtin_prefetch((const uint8_t *)p + DENSE_AHEAD);
         int64_t left = v->n_in - 16 * c;
         return left >= 16 ? v16_load_as(p, way_dtype(way)) : v16_load_part(p, way_dtype(way), left);
     }
