@@ -30,15 +30,18 @@ static mica_status check(const call_build *c, const expr *e) {
 static json_value object_word = {.kind = JSON_KIND_STRING, .n = 6, .string = "object"};
 static json_member object_type = {.key = "type", .n_key = 4, .value = &object_word};
 static const json_value any_object = {.kind = JSON_KIND_OBJECT, .n = 1, .members = &object_type};
+/* {"additionalProperties": false}: a tool that says nothing of its parameters has none. */
+static json_value no = {.kind = JSON_KIND_BOOL};
+static json_member no_more = {.key = "additionalProperties", .n_key = 20, .value = &no};
+static const json_value no_arguments = {.kind = JSON_KIND_OBJECT, .n = 1, .members = &no_more};
 
 static mica_status arguments(call_build *c, const json_value *schema, const expr **out) {
     schema_compiler *s = &c->schemas;
     schema_list list = {0};
-    s->root = schema ? schema : &any_object;
+    s->root = schema;
     s->site = (schema_site){.notation = &c->notations.args, .types = SCHEMA_ALL};
     if (s->site.notation->reader) s->site.seen = schema;
-    bool ok =
-        (!schema || mica_schema_push(s, &list, schema)) && mica_schema_push(s, &list, &any_object);
+    bool ok = mica_schema_push(s, &list, schema) && mica_schema_push(s, &list, &any_object);
     if (!ok) return mica_fail(c->err, MICA_E_NOMEM, "out of memory for a schema");
     return mica_schema_place(s, &list, out);
 }
@@ -86,7 +89,7 @@ static mica_status one_tool(call_build *c, const json_value *tool, tool_ways *ou
     const char *name = mica_json_string(mica_json_find(tool, "name"), "");
     const json_value *schema = mica_json_find(tool, "parameters");
     if (!schema) schema = mica_json_find(tool, "input_schema");
-    if (schema && schema->kind == JSON_KIND_NULL) schema = NULL;
+    if (!schema || schema->kind == JSON_KIND_NULL) schema = &no_arguments;
     *out = (tool_ways){0};
     if (c->choice->name && strcmp(name, c->choice->name) != 0) return MICA_OK;
     const expr *args;

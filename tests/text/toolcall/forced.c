@@ -109,6 +109,48 @@ static void answers_are_calls(void **state) {
     }
 }
 
+/* OpenAI: a function without parameters has an empty list of them. */
+static void no_parameters_are_no_arguments(void **state) {
+    static const char bare[] =
+        "[{\"function\":{\"name\":\"ping\"}},{\"name\":\"pong\",\"parameters\":null},"
+        "{\"name\":\"other\",\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":"
+        "\"integer\"}},\"additionalProperties\":false}}]";
+    static const char *const names[] = {"ping", "pong"};
+    (void)state;
+    for (size_t i = 0; i < 2 * N_FORMATS; i++) {
+        toolcall_dialect d;
+        grammar *g;
+        grammar_machine *m;
+        mica_error err;
+        const char *format = formats[i / 2], *name = names[i % 2];
+        const toolcall_source source = {.format = format, .reasoning = "none"};
+        const toolcall_choice choice = {.tools = bare, .n_tools = sizeof(bare) - 1, .name = name};
+        const toolcall_options options = {.tools = bare, .n_tools = sizeof(bare) - 1};
+        assert_int_equal(mica_toolcall_detect(&d, &source, &err), MICA_OK);
+        if (mica_toolcall_grammar(&g, &d, &choice, &err)) fail_msg("%s: %s", format, err.message);
+        assert_int_equal(mica_grammar_machine_new(&m, g, NULL, NULL, 0, &err), MICA_OK);
+        for (int k = 0; k < 10; k++) {
+            bytes text = {0};
+            answer a = {0};
+            toolcall_parser *p;
+            assert_int_equal(walk_write(m, &seed, 60, &text), WALK_ENDS);
+            assert_int_equal(mica_toolcall_open(&p, &d, &options, &err), MICA_OK);
+            assert_int_equal(mica_toolcall_feed(p, text.data, text.n, &err), MICA_OK);
+            answer_take(&a, p);
+            assert_int_equal(mica_toolcall_finish(p, false, &err), MICA_OK);
+            answer_take(&a, p);
+            if (a.n_calls != 1 || strcmp(a.calls[0].name.data, name) != 0 ||
+                a.calls[0].arguments.data[strspn(a.calls[0].arguments.data, "{} \t\r\n")])
+                fail_msg("%s: \"%s\"", format, text.data);
+            answer_free(&a);
+            mica_toolcall_free(p);
+            free(text.data);
+        }
+        mica_grammar_machine_free(m);
+        mica_grammar_free(g);
+    }
+}
+
 static void faults_are_named(void **state) {
     (void)state;
     static const struct {
@@ -139,6 +181,7 @@ static void faults_are_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_are_calls),
+        cmocka_unit_test(no_parameters_are_no_arguments),
         cmocka_unit_test(faults_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
