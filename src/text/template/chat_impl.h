@@ -11,6 +11,8 @@ typedef struct chat_variant {
     chat_capabilities can;
     bool knows_developer; /* its source mentions the role */
     bool wants_content;   /* a message of calls alone must have content, if an empty one */
+    /* Beside content and calls a message cannot have reasoning under this name. */
+    bool refuses_thinking, refuses_reasoning_content;
 } chat_variant;
 
 enum { MAX_VARIANTS = 2 }; /* "default" and "tool_use" */

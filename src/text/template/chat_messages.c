@@ -175,18 +175,28 @@ static bool name_result(const preparer *p, json_value *message) {
     return !name || mica_chat_set(message, "name", name);
 }
 
-/* reasoning_content from whichever name it came under, and `thinking` in front. */
+static bool has_items(const json_value *v) {
+    return v && (v->kind == JSON_KIND_ARRAY || v->kind == JSON_KIND_STRING) && v->n > 0;
+}
+
+/* reasoning_content from whichever name it came under, and `thinking` in front; neither is added
+ * where the template would refuse the message for it. */
 static json_value *alias_reasoning(preparer *p, json_value *message) {
     static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
     json_value *reasoning = NULL;
     for (size_t i = 0; i < 3 && !reasoning; i++)
         reasoning = (json_value *)mica_json_find(message, names[i]);
     if (!reasoning) return message;
+    bool is_full = has_items(mica_json_find(message, "content")) &&
+                   has_items(mica_json_find(message, "tool_calls"));
     json_value *copy = mica_chat_json(p->arena, JSON_KIND_OBJECT, message->n + 2);
-    if (!mica_chat_set(copy, "thinking", reasoning)) return NULL;
+    if (!copy) return NULL;
+    if (!(is_full && p->v->refuses_thinking)) mica_chat_set(copy, "thinking", reasoning);
     for (size_t i = 0; i < message->n; i++)
         mica_chat_set(copy, message->members[i].key, message->members[i].value);
-    return mica_chat_set(copy, "reasoning_content", reasoning) ? copy : NULL;
+    if (!(is_full && p->v->refuses_reasoning_content))
+        mica_chat_set(copy, "reasoning_content", reasoning);
+    return copy;
 }
 
 /* A message of calls alone has no content, or null; where the template fails on that, "". */

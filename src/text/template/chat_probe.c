@@ -18,6 +18,12 @@
 #define CALLS_WITH(content, calls, results) \
     "[" USER ",{\"role\":\"assistant\"," content "\"tool_calls\":[" calls "]}," results "]"
 #define CALLS(calls, results) CALLS_WITH("\"content\":\"\",", calls, results)
+#define FULL_CALLS(reasoning, arguments)                                \
+    CALLS_WITH("\"content\":\"Qtext\",\"" reasoning "\":\"Qthought\",", \
+               CALL(ID_A, "Qfirst", arguments), RESULT(ID_A, "Qfirst"))
+#define LONE_CALL(content)                       \
+    "[" USER ",{\"role\":\"assistant\"," content \
+    "\"tool_calls\":[" CALL(ID_A, "Qfirst", OBJECT) "]}]"
 #define OBJECT "{\"Qargument\":\"Qvalue\"}"
 #define JSON_TEXT "\"{\\\"Qargument\\\":\\\"Qvalue\\\"}\""
 #define ID_A "callAAAA1"
@@ -102,10 +108,18 @@ static const char reasoning_json[] =
     "[" USER ",{\"role\":\"assistant\",\"content\":\"Qanswer\",\"reasoning_content\":"
     "\"Qthought\",\"thinking\":\"Qthought\"}]";
 
-/* What a template that shows calls makes of two of them, and of a call in a message without
- * content, as clients send it. */
+/* In the form of arguments that the template takes: object, text. */
+static const char *const full_json[][2] = {
+    {FULL_CALLS("thinking", OBJECT), FULL_CALLS("thinking", JSON_TEXT)},
+    {FULL_CALLS("reasoning_content", OBJECT), FULL_CALLS("reasoning_content", JSON_TEXT)},
+};
+static const char lone_json[] = LONE_CALL("");
+static const char lone_empty_json[] = LONE_CALL("\"content\":\"\",");
+
+/* What a template that shows calls makes of two of them, of a call in a message without content,
+ * as clients send it, and of one beside content and reasoning. */
 static mica_status probe_calls(const chat_template *t, chat_variant *v, mica_error *err) {
-    bool is_object = v->can.object_arguments, is_bare_shown = false;
+    bool is_object = v->can.object_arguments, is_bare_shown = false, is_shown[2];
     const probe two = {.messages = is_object ? objects_json : texts_json,
                        .wanted = {"Qfirst", "Qsecond", "Qvalue"}};
     const probe bare = {.messages = is_object ? bare_object_json : bare_text_json,
@@ -113,6 +127,23 @@ static mica_status probe_calls(const chat_template *t, chat_variant *v, mica_err
     mica_status st = run(t, v, &two, &v->can.parallel_calls, err);
     if (!st) st = run(t, v, &bare, &is_bare_shown, err);
     v->wants_content = !is_bare_shown;
+    for (int i = 0; i < 2 && !st; i++) {
+        const probe full = {.messages = full_json[i][!is_object], .wanted = {"Qfirst", "Qvalue"}};
+        st = run(t, v, &full, &is_shown[i], err);
+    }
+    if (st) return st;
+    v->refuses_thinking = !is_shown[0];
+    v->refuses_reasoning_content = !is_shown[1];
+    return MICA_OK;
+}
+
+/* One that does not show calls may fail on their messages all the same. */
+static mica_status probe_content(const chat_template *t, chat_variant *v, mica_error *err) {
+    const probe lone = {.messages = lone_json}, lone_empty = {.messages = lone_empty_json};
+    bool works = false, works_empty = false;
+    mica_status st = run(t, v, &lone, &works, err);
+    if (!st && !works) st = run(t, v, &lone_empty, &works_empty, err);
+    v->wants_content = !works && works_empty;
     return st;
 }
 
@@ -141,5 +172,5 @@ mica_status mica_chat_probe(const chat_template *t, chat_variant *v, mica_error 
     /* Not even a user's text: it wants variables that are not known here. Leave messages alone. */
     if (!can->string_content && !can->typed_content) can->string_content = can->system_role = true;
     can->tool_calls = can->object_arguments || can->string_arguments;
-    return can->tool_calls ? probe_calls(t, v, err) : MICA_OK;
+    return can->tool_calls ? probe_calls(t, v, err) : probe_content(t, v, err);
 }

@@ -287,6 +287,49 @@ static void calls_need_no_content(void **state) {
     t = from_text(WITH_CALLS("c.function.arguments|tojson ~ (m.content is defined)"));
     gives(t, request, bare, "<assistant>f({}False)");
     mica_chat_template_free(t);
+    t = from_text("{% for m in messages %}{{ m['role'] + m['content'] }};{% endfor %}");
+    gives(t, request, bare, "assistant;");
+    mica_chat_template_free(t);
+    t = from_text("{% for m in messages %}{{ m.content is defined }}{% endfor %}");
+    gives(t, request, bare, "False");
+    mica_chat_template_free(t);
+}
+
+/* A name that the client did not send is no reason for a template to raise. */
+static void other_names_do_no_harm(void **state) {
+    static const char full[] =
+        "[{\"role\": \"assistant\", \"content\": \"C\", \"reasoning_content\": \"R\", "
+        "\"tool_calls\": [{\"id\": \"1\", \"function\": {\"name\": \"f\", \"arguments\": {}}}]}]";
+    static const char thinking[] =
+        "[{\"role\": \"assistant\", \"content\": \"C\", \"thinking\": \"R\", "
+        "\"tool_calls\": [{\"id\": \"1\", \"function\": {\"name\": \"f\", \"arguments\": {}}}]}]";
+    static const char no_text[] =
+        "[{\"role\": \"assistant\", \"content\": \"\", \"reasoning_content\": \"R\", "
+        "\"tool_calls\": [{\"id\": \"1\", \"function\": {\"name\": \"f\", \"arguments\": {}}}]}]";
+    static const char no_call[] =
+        "[{\"role\": \"assistant\", \"content\": \"C\", \"reasoning_content\": \"R\"}]";
+    const chat_request request = {0};
+    (void)state;
+    chat_template *t = from_text(
+        "{% for m in messages %}{% if m.tool_calls and m.content and m.thinking %}"
+        "{{ raise_exception('both') }}{% endif %}({{ m.thinking }}){% endfor %}" WITH_CALLS(
+            "c.function.arguments|tojson"));
+    gives(t, request, full, "()<assistant>Cf({})");
+    gives(t, request, no_text, "(R)<assistant>f({})");
+    gives(t, request, no_call, "(R)<assistant>C");
+    refuses(t, request, thinking, "both");
+    mica_chat_template_free(t);
+    t = from_text(
+        "{% for m in messages %}{% if m.tool_calls and m.content and "
+        "m.reasoning_content %}{{ raise_exception('both') }}{% endif %}"
+        "({{ m.reasoning_content }}){% endfor %}" WITH_CALLS("c.function.arguments|tojson"));
+    gives(t, request, thinking, "()<assistant>Cf({})");
+    refuses(t, request, full, "both");
+    mica_chat_template_free(t);
+    t = from_text("{% for m in messages %}({{ m.thinking }}{{ m.reasoning_content }}){% endfor "
+                  "%}" WITH_CALLS("c.function.arguments|tojson"));
+    gives(t, request, full, "(RR)<assistant>Cf({})");
+    mica_chat_template_free(t);
 }
 
 static void the_context_is_whole(void **state) {
@@ -416,6 +459,7 @@ int main(void) {
         cmocka_unit_test(messages_take_the_form_of_the_template),
         cmocka_unit_test(arguments_take_the_form_of_the_template),
         cmocka_unit_test(calls_need_no_content),
+        cmocka_unit_test(other_names_do_no_harm),
         cmocka_unit_test(the_context_is_whole),
         cmocka_unit_test(final_messages_continue),
         cmocka_unit_test(continued_text_has_its_origin),
