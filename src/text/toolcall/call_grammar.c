@@ -49,10 +49,33 @@ static mica_status arguments(call_build *c, const json_value *schema, const expr
 /* ---- calls ---- */
 
 static mica_status check_name(const call_build *c, const char *name) {
+    if (!*name)
+        return mica_fail(c->err, MICA_E_INVALID,
+                         "tools: a tool has no name; give each a \"name\" of its own");
     for (const char *s = name; *s; s++) {
         if ((unsigned char)*s > ' ' && !strchr("\"\\<>&:[](){}", *s)) continue;
         return mica_fail(c->err, MICA_E_INVALID,
                          "tools: the name \"%.100s\" has a character that calls cannot have", name);
+    }
+    return MICA_OK;
+}
+
+static const char *tool_name(const json_value *tool) {
+    const json_value *inner = mica_json_find(tool, "function");
+    return mica_json_string(mica_json_find(inner ? inner : tool, "name"), "");
+}
+
+/* Which of two a call would be for, nobody could tell. */
+static mica_status check_names(const call_build *c, const json_value *tools) {
+    for (size_t i = 0; i < tools->n; i++) {
+        const char *name = tool_name(tools->items[i]);
+        mica_status st = check_name(c, name);
+        if (st) return st;
+        for (size_t k = 0; k < i; k++) {
+            if (strcmp(name, tool_name(tools->items[k])) != 0) continue;
+            return mica_fail(c->err, MICA_E_INVALID,
+                             "tools: two are named \"%.100s\"; give each a name of its own", name);
+        }
     }
     return MICA_OK;
 }
@@ -84,17 +107,16 @@ static mica_status make_ways(call_build *c, const expr *args, tool_ways *out) {
 
 /* *out: zeros where the tool is not the one that is wanted. */
 static mica_status one_tool(call_build *c, const json_value *tool, tool_ways *out) {
+    const char *name = tool_name(tool);
     const json_value *inner = mica_json_find(tool, "function");
     if (inner) tool = inner;
-    const char *name = mica_json_string(mica_json_find(tool, "name"), "");
     const json_value *schema = mica_json_find(tool, "parameters");
     if (!schema) schema = mica_json_find(tool, "input_schema");
     if (!schema || schema->kind == JSON_KIND_NULL) schema = &no_arguments;
     *out = (tool_ways){0};
     if (c->choice->name && strcmp(name, c->choice->name) != 0) return MICA_OK;
     const expr *args;
-    mica_status st = check_name(c, name);
-    if (!st) st = arguments(c, schema, &args);
+    mica_status st = arguments(c, schema, &args);
     c->texts.name = name;
     return st ? st : make_ways(c, args, out);
 }
@@ -103,9 +125,11 @@ static mica_status one_tool(call_build *c, const json_value *tool, tool_ways *ou
 static mica_status answers(call_build *c, const json_value *tools, const expr **out) {
     grammar_build *b = c->b;
     expr_list first = {0}, later = {0};
+    mica_status st = check_names(c, tools);
+    if (st) return st;
     for (size_t i = 0; i < tools->n; i++) {
         tool_ways ways;
-        mica_status st = one_tool(c, tools->items[i], &ways);
+        st = one_tool(c, tools->items[i], &ways);
         if (st) return st;
         if (ways.first &&
             (!mica_expr_push(b, &first, ways.first) || !mica_expr_push(b, &later, ways.later)))

@@ -161,6 +161,12 @@ static void faults_are_named(void **state) {
         {"hermes", "[]", NULL, "no tools", MICA_E_INVALID},
         {"hermes", tools, "absent", "absent", MICA_E_INVALID},
         {"hermes", "[{\"name\":\"a\\\"b\"}]", NULL, "character", MICA_E_INVALID},
+        {"hermes", "[{\"name\":\"\"}]", NULL, "has no name", MICA_E_INVALID},
+        {"hermes", "[{\"name\":\"f\"},{\"function\":{}}]", "f", "has no name", MICA_E_INVALID},
+        {"hermes", "[{\"name\":5}]", NULL, "has no name", MICA_E_INVALID},
+        {"hermes", "[7]", NULL, "has no name", MICA_E_INVALID},
+        {"glm", "[{\"name\":\"f\"},{\"name\":\"g\"},{\"function\":{\"name\":\"f\"}}]", "g",
+         "two are named \"f\"", MICA_E_INVALID},
         {"hermes", "[{\"name\":\"a\",\"parameters\":{\"type\":\"x\"}}]", NULL, "type",
          MICA_E_INVALID},
     };
