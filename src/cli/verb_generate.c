@@ -200,6 +200,15 @@ static mica_status fill_defaults(generate_run *run, generate_options *options, m
     return mica_denoise_apply(&run->args->denoise, run->engine, &run->diffusion, err);
 }
 
+/* What a limit cut short is not what the constraint promises. */
+static void warn_incomplete(const generate_run *run) {
+    finish_reason reason = run->result.reason;
+    if (!run->constraint.matcher || mica_grammar_is_complete(run->constraint.matcher)) return;
+    if (reason != FINISH_LENGTH && reason != FINISH_CONTEXT) return;
+    fprintf(stderr, "mica: warning: the constrained answer is incomplete: %s ended it\n",
+            reason == FINISH_LENGTH ? "--max-tokens" : "the end of the context");
+}
+
 static mica_status generate(generate_run *run, mica_error *err) {
     generate_options options = run->args->generate;
     size_t n_end = 0;
@@ -333,6 +342,7 @@ static mica_status run_all(generate_run *run, const char *model_name, engine_opt
     if (run->args->verbose) printf("==========\n");
     if ((st = generate(run, err))) return st;
     if ((st = finish_stream(run, err))) return st;
+    warn_incomplete(run);
     return run->args->json ? print_json(run, err) : MICA_OK;
 }
 

@@ -44,6 +44,14 @@ with tempfile.TemporaryDirectory(prefix="mica-test-") as folder:
         code, out, err = generate("--grammar", grammar, "--seed", str(seed))
         check(code == 0 and re.fullmatch("(yes|no[a-c]{2})\n", out), "grammar: %r %s" % (out, err))
     check(n_whole >= 3, "only %d of 8 answers are whole" % n_whole)
+    def warns(max_tokens, pattern):
+        code, out, err = run(exe, "generate", MODEL, "-p", "a", "-m", str(max_tokens), "--regex", pattern)
+        check(code == 0, "cut: %s" % err)
+        return "incomplete: --max-tokens ended it" in err
+
+    check(warns(2, "[0-9]{400}"), "a cut answer is not told of")
+    check(not warns(2, "[0-9]{0,400}"), "a whole answer is called incomplete")
+    check(not warns(400, "[0-9]{2}"), "an answer that ended is called incomplete")
     code, out, err = generate("--json-schema", bad)
     check(code == 1 and not out and "cannot be satisfied" in err, "bad schema: %d %r" % (code, err))
     code, out, err = generate("--regex", "a(b")
