@@ -34,36 +34,27 @@ static mica_status read_json(template_args *a, const char *path, json_value **ou
     return st;
 }
 
-/* What Python calls its constants is neither JSON nor meant as text: "False" would count as true. */
-static const char *constant_meant(const char *text) {
-    static const char *const names[][2] = {{"True", "true"}, {"False", "false"}, {"None", "null"}};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (strcmp(text, names[i][0]) == 0) return names[i][1];
-    return NULL;
-}
-
-/* key=json; what is no JSON is a string. */
+/* key=json. Nothing but JSON, so that no slip of the pen becomes a text, which counts as true. */
 static mica_status add_setting(template_args *a, const char *setting, mica_error *err) {
     const char *equals = strchr(setting, '=');
     size_t n = equals ? (size_t)(equals - setting) : 0;
     json_member *m = &a->kwargs->members[a->kwargs->n];
     if (n == 0) return mica_fail(err, MICA_E_INVALID, "--set '%.60s': expected key=json", setting);
-    if (constant_meant(equals + 1))
-        return mica_fail(err, MICA_E_INVALID, "--set '%.60s': in JSON that is %.*s=%s", setting,
-                         (int)n, setting, constant_meant(equals + 1));
+    const char *text = equals + 1;
+    mica_error why;
+    mica_status st = mica_json_parse(&m->value, text, strlen(text), "value", true, &a->arena, &why);
+    if (st == MICA_E_NOMEM) return mica_fail(err, st, "out of memory");
+    if (st)
+        return mica_fail(
+            err, MICA_E_INVALID,
+            "--set '%.60s': the value is no JSON (true, false, null, 5, \"text\", [1], "
+            "{\"a\": 1}); a text has quotes: --set '%.*s=\"text\"'",
+            setting, (int)(n < 60 ? n : 60), setting);
     m->key = mica_arena_strndup(&a->arena, setting, n);
     m->n_key = n;
-    json_value *text = mica_arena_alloc(&a->arena, sizeof(*text));
-    if (!m->key || !text) return mica_fail(err, MICA_E_NOMEM, "out of memory");
-    *text = (json_value){.kind = JSON_KIND_STRING, .n = strlen(equals + 1), .string = equals + 1};
-    m->value = text;
-    mica_error ignored;
-    json_value *parsed;
-    mica_status st =
-        mica_json_parse(&parsed, equals + 1, text->n, setting, true, &a->arena, &ignored);
-    if (!st) m->value = parsed;
+    if (!m->key) return mica_fail(err, MICA_E_NOMEM, "out of memory");
     a->kwargs->n++;
-    return st == MICA_E_NOMEM ? mica_fail(err, st, "out of memory") : MICA_OK;
+    return MICA_OK;
 }
 
 static mica_status read_settings(template_args *a, mica_error *err) {
@@ -124,7 +115,8 @@ int mica_verb_template(int argc, char **argv) {
          "end after the last message", 0, 0},
         {"continue", 0, ARG_FLAG, &a.continues, NULL,
          "leave the last message, an assistant's, open", 0, 0},
-        {"set", 0, ARG_LIST, &a.settings, "KEY=JSON", "a variable of the template", 0, 0},
+        {"set", 0, ARG_LIST, &a.settings, "KEY=JSON",
+         "a variable of the template; texts in quotes: 'effort=\"low\"'", 0, 0},
         {"chat-template", 0, ARG_STRING, &a.choice, "FILE|NAME",
          "another template, or one of several", 0, 0},
         {"now", 0, ARG_INT, &a.now, "SECONDS", "the time that the template sees, since 1970", 0,

@@ -35,7 +35,7 @@ gives("<s><user>h\u00e9 {{ x }}\n<assistant>", chat)
 gives("<s><user>h\u00e9 {{ x }}\n", chat, "--no-generation-prompt")
 err = gives("<s><user>h\u00e9 {{ x }}\n[{\"name\": \"f\"}]<assistant>", chat, "--tools", tools)
 gives("<s><user>h\u00e9 {{ x }}\n{'a': 1}<assistant>", chat, "--set", 'mood={"a": 1}')
-gives("<s><user>h\u00e9 {{ x }}\nglad<assistant>", chat, "--set", "mood=glad")
+gives("<s><user>h\u00e9 {{ x }}\nglad<assistant>", chat, "--set", 'mood="glad"')
 gives("<s><user>x\n[{\"name\": \"g\"}]<assistant>", "-", stdin=json.dumps(
     {"messages": [{"role": "user", "content": "x"}], "tools": [{"name": "g"}]}).encode())
 gives("<s><user>a\n<assistant>b", "-", "--continue", stdin=json.dumps(
@@ -88,7 +88,10 @@ check_error(exe, ["template", folder + "x", chat], 1, "no such file")
 check_error(exe, ["template", folder, write("bad.json", "[{]")], 1, "bad.json")
 check_error(exe, ["template", folder, write("number.json", "5")], 1, "array of messages")
 check_error(exe, ["template", folder, chat, "--set", "x"], 1, "key=json")
-check_error(exe, ["template", folder, chat, "--set", "mood=False"], 1, "mood=false")
+for slip in ("False", "falsch", "tru", "glad", "", '{"a":1', "'x'", "1,"):
+    check_error(exe, ["template", folder, chat, "--set", "mood=" + slip], 1, "no JSON")
+check("mood=\"text\"" in run(exe, "template", folder, chat, "--set", "mood=glad")[2],
+      "how a text is written")
 check_error(exe, ["template", folder, chat, "--tools", write("one.json", {"name": "f"})], 1,
             "tools: expected an array")
 check_error(exe, ["template", folder, chat, "--set", "messages=[]"], 1, "cannot be replaced")
