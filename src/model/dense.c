@@ -352,10 +352,12 @@ static graph_id head(model_builder *b, graph_id h, graph_id embed) {
     const model_config *c = b->c;
     h = mica_builder_times(b, h, c->head_multiplier, "head_scale");
     /* a tied head is the embedding's own node */
-    if (w->head.weight == w->embed)
+    bool is_tied = w->head.weight == w->embed;
+    if (is_tied)
         h = named(b, mica_graph_matmul(b->g, h, embed), "lm_head");
     else
         h = mica_builder_project(b, h, w->head, "lm_head");
+    if (is_tied && w->head.bias) h = mica_graph_add(b->g, h, mica_graph_vector(b->g, w->head.bias));
     h = mica_builder_times(b, h, c->logit_multiplier, "logits_scale");
     if (b->a->gemma == GEMMA_DIFFUSION && !b->g->force_dtype)
         h = mica_graph_cast(b->g, h, MICA_F32);

@@ -358,9 +358,12 @@ mica_status mica_dense_take(model *m, mica_error *err) {
         return t.st;
     }
     w->final_norm = mica_taker_norm(&t, "model.norm", hidden);
-    if (c->tied)
+    if (c->tied) {
+        if (mica_weights_has(m->store, "lm_head.bias") && has_bias(&t, "lm_head", a->head_bias))
+            w->head.bias = mica_taker_vector(&t, "lm_head", "bias", c->vocab_size);
         mica_weights_drop(m->store, "lm_head.");
-    else
+    } else {
         w->head = mica_taker_linear(&t, "lm_head", c->vocab_size, hidden, a->head_bias);
+    }
     return t.st;
 }
