@@ -4,7 +4,7 @@
  * `after_key` that it does not. Out of memory is remembered and everything after it is dropped, so
  * that callers check once, at the end.
  */
-#include "base/json.h"
+#include "base/json_literal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -178,6 +178,8 @@ void mica_json_put_float(json_writer *w, float v) {
     if (isfinite(v)) mica_decimal_format_float(text, v);
     put_atom(w, text);
 }
+
+void mica_json_put_literal(json_writer *w, const char *number) { put_atom(w, number); }
 
 void mica_json_put_bool(json_writer *w, bool v) { put_atom(w, v ? "true" : "false"); }
 

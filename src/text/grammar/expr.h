@@ -74,8 +74,9 @@ struct expr {
 };
 
 typedef struct grammar_rule {
-    const expr *body; /* NULL: not defined (yet) */
-    const char *name; /* for messages */
+    const expr *body;                /* NULL: not defined (yet) */
+    const char *name;                /* for messages */
+    const struct json_value *schema; /* that it stands for; NULL: none */
 } grammar_rule;
 
 typedef struct grammar_build {
@@ -85,6 +86,7 @@ typedef struct grammar_build {
     size_t capacity;
     size_t n_exprs;
     mica_status status;
+    const struct json_value *culprit; /* the schema because of which nothing matches the whole */
     const expr *empty, *never;
     /* Known to be of all grammars alike, so that masks can be shared: */
     const expr *plain_char; /* a character of a JSON string; NULL: none was made */

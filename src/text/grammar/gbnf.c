@@ -6,6 +6,7 @@
  * parentheses, behind "|" and where the next line begins with "|". <name> is the special token of
  * that spelling, or that text.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "text/grammar/charset.h"
@@ -19,6 +20,8 @@ typedef struct parser {
     const char *s;
     size_t n, pos;
     int depth;
+    uint32_t *slots; /* hash of the rules' names: rule + 1 */
+    uint32_t n_slots;
     mica_error *err;
 } parser;
 
@@ -55,6 +58,49 @@ static bool is_name_char(int c) {
     return (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
+/* The slot of a name, or the free one where it belongs. */
+static uint32_t find_slot(const parser *p, const char *name, size_t n) {
+    uint64_t h = 0;
+    for (size_t i = 0; i < n; i++) {
+        h = (h ^ (unsigned char)name[i]) * UINT64_C(0x9E3779B97F4A7C15);
+        h ^= h >> 29;
+    }
+    uint32_t at = (uint32_t)h & (p->n_slots - 1);
+    for (; p->slots[at]; at = (at + 1) & (p->n_slots - 1)) {
+        const char *other = p->b->rules[p->slots[at] - 1].name;
+        if (strlen(other) == n && memcmp(other, name, n) == 0) break;
+    }
+    return at;
+}
+
+/* Keeps at least half of the slots free. */
+static bool grow_slots(parser *p) {
+    if (p->n_slots > 2 * p->b->n_rules) return true;
+    uint32_t n_slots = p->n_slots ? 2 * p->n_slots : 64;
+    uint32_t *slots = mica_calloc(n_slots, sizeof(*slots));
+    if (!slots) return false;
+    mica_free(p->slots);
+    p->slots = slots;
+    p->n_slots = n_slots;
+    for (uint32_t r = 0; r < p->b->n_rules; r++) {
+        const char *name = p->b->rules[r].name;
+        p->slots[find_slot(p, name, strlen(name))] = r + 1;
+    }
+    return true;
+}
+
+static mica_status find_rule(parser *p, const char *name, size_t n, uint32_t *rule) {
+    if (!grow_slots(p)) return mica_fail(p->err, MICA_E_NOMEM, "out of memory for a grammar");
+    uint32_t at = find_slot(p, name, n);
+    if (p->slots[at]) {
+        *rule = p->slots[at] - 1;
+        return MICA_OK;
+    }
+    if (!mica_build_rule(p->b, name, n, rule)) return check(p, NULL);
+    p->slots[at] = *rule + 1;
+    return MICA_OK;
+}
+
 /* The rule of the name at pos, made if it is new. */
 static mica_status parse_name(parser *p, uint32_t *rule) {
     size_t begin = p->pos;
@@ -63,12 +109,7 @@ static mica_status parse_name(parser *p, uint32_t *rule) {
     }
     size_t n = p->pos - begin;
     if (!n) return fail(p, begin, "a rule name is expected here");
-    for (uint32_t r = 0; r < p->b->n_rules; r++) {
-        const char *name = p->b->rules[r].name;
-        *rule = r;
-        if (strlen(name) == n && memcmp(name, p->s + begin, n) == 0) return MICA_OK;
-    }
-    return mica_build_rule(p->b, p->s + begin, n, rule) ? MICA_OK : check(p, NULL);
+    return find_rule(p, p->s + begin, n, rule);
 }
 
 /* ---- characters ---- */
@@ -314,6 +355,17 @@ static mica_status parse_alternatives(parser *p, bool is_nested, const expr **ou
     return check(p, *out = mica_expr_alt(p->b, items.items, items.n));
 }
 
+/* At a character that begins nothing. */
+static mica_status fail_char(parser *p) {
+    char text[160];
+    int n = (int)utf8_width(p->s[p->pos]);
+    snprintf(text, sizeof(text),
+             "'%.*s' means nothing here; a rule is made of \"literals\", [classes], (groups), "
+             "<tokens>, names, . | * + ? and {m,n}, and ends with its line",
+             n, p->s + p->pos);
+    return fail(p, p->pos, text);
+}
+
 static mica_status parse_rule(parser *p) {
     size_t begin = p->pos;
     uint32_t rule;
@@ -328,20 +380,19 @@ static mica_status parse_rule(parser *p) {
     const expr *body;
     if ((st = parse_alternatives(p, false, &body))) return st;
     p->b->rules[rule].body = body;
-    if (peek(p) >= 0 && !is_newline(peek(p)))
-        return fail(p, p->pos, "not a part of a rule: a rule ends with its line");
+    if (peek(p) >= 0 && !is_newline(peek(p))) return fail_char(p);
     skip_space(p, true);
     return MICA_OK;
 }
 
 static mica_status parse_all(parser *p, uint32_t *root) {
-    if (!mica_build_rule(p->b, "root", 4, root)) return check(p, NULL);
+    mica_status st = find_rule(p, "root", 4, root);
+    if (st) return st;
     size_t n_valid = utf8_valid_prefix(p->s, p->n);
     if (n_valid < p->n) return fail(p, n_valid, "not valid UTF-8");
     skip_space(p, true);
     while (p->pos < p->n) {
-        mica_status st = parse_rule(p);
-        if (st) return st;
+        if ((st = parse_rule(p))) return st;
     }
     return p->b->rules[*root].body ? MICA_OK : fail(p, 0, "the rule \"root\" is missing");
 }
@@ -353,6 +404,7 @@ mica_status mica_grammar_compile_gbnf(grammar **out, const char *text, size_t n,
     parser p = {.b = &b, .s = text, .n = n, .err = err};
     if (!st) st = parse_all(&p, &root);
     if (!st) st = mica_grammar_from_build(out, &b, root, err);
+    mica_free(p.slots);
     mica_build_deinit(&b);
     return st;
 }

@@ -275,6 +275,7 @@ mica_status mica_rules_analyze(rule_facts *out, grammar_build *b, uint32_t root,
     find_fixpoint(b, &f, f.is_productive, mica_expr_is_productive);
     st = check_left_recursion(b, &f, err);
     if (!st && !f.is_productive[root]) {
+        b->culprit = mica_rules_blame(b, &f, root);
         st = mica_fail(err, MICA_E_INVALID,
                        "the grammar cannot be satisfied: no text matches it; look for constraints "
                        "that contradict each other");

@@ -116,6 +116,7 @@ static mica_status piece_expr(grammar_build *b, const grammar_piece *piece,
     if (!st && !mica_schema_push(&c, &list, piece->schema))
         st = mica_fail(err, MICA_E_NOMEM, "out of memory for a schema");
     if (!st) st = mica_schema_place(&c, &list, out);
+    if (st) mica_schema_say_where(piece->schema, c.at, err);
     mica_schema_compiler_deinit(&c);
     return st;
 }
@@ -130,6 +131,17 @@ static mica_status pieces_expr(grammar_build *b, const grammar_pieces *pieces,
         if (!(*out = mica_expr_seq2(b, *out, e))) return mica_build_check(b, err);
     }
     return MICA_OK;
+}
+
+/* Where the schema is because of which no answer is possible. */
+static void say_where(const grammar_rounds *rounds, const json_value *culprit, mica_error *err) {
+    for (size_t i = 0; culprit && i < rounds->n_ways; i++) {
+        for (size_t k = 0; k < rounds->ways[i].n; k++) {
+            const grammar_piece *piece = &rounds->ways[i].items[k];
+            if (piece->kind != GRAMMAR_SCHEMA) continue;
+            if (mica_schema_say_where(piece->schema, culprit, err)) return;
+        }
+    }
 }
 
 /* One round, as a rule of its own: it is used twice. */
@@ -163,6 +175,7 @@ mica_status mica_grammar_compile_rounds(grammar **out, const grammar_rounds *rou
         const expr *more = mica_expr_repeat(&b, mica_expr_seq2(&b, between, one), 0, max);
         const expr *all = mica_expr_seq2(&b, mica_expr_seq3(&b, head, one, more), tail);
         st = from_expr(out, &b, all, err);
+        if (st) say_where(rounds, b.culprit, err);
     }
     mica_build_deinit(&b);
     return st;

@@ -269,14 +269,15 @@ static mica_status parse_atom(parser *p, part *out) {
     return st ? st : finish_set(p, &set, &out->e);
 }
 
-/* Digits; false: there are none, or too many. */
+/* Digits, of which what is too large becomes the largest count; false: there are none. */
 static bool take_count(parser *p, uint32_t *out) {
     uint64_t v = 0;
     size_t begin = p->pos;
-    while (peek(p) >= '0' && peek(p) <= '9' && p->pos - begin < 10) {
-        v = v * 10 + (uint64_t)(p->s[p->pos++] - '0');
+    for (; peek(p) >= '0' && peek(p) <= '9'; p->pos++) {
+        v = v * 10 + (uint64_t)(p->s[p->pos] - '0');
+        if (v > EXPR_UNBOUNDED - 1) v = EXPR_UNBOUNDED - 1;
     }
-    *out = v > UINT32_MAX - 1 ? UINT32_MAX - 1 : (uint32_t)v;
+    *out = (uint32_t)v;
     return p->pos > begin;
 }
 

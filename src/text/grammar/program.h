@@ -80,6 +80,9 @@ typedef struct rule_facts {
  * rules and left recursion. */
 mica_status mica_rules_analyze(rule_facts *out, grammar_build *b, uint32_t root, mica_error *err);
 void mica_rule_facts_deinit(rule_facts *f);
+/* The innermost schema because of which nothing matches rule `root`; NULL: none is known
+ * (schema_where.c). */
+const struct json_value *mica_rules_blame(grammar_build *b, const rule_facts *f, uint32_t root);
 bool mica_expr_is_nullable(const rule_facts *f, const expr *e);
 bool mica_expr_is_productive(const rule_facts *f, const expr *e);
 

@@ -156,6 +156,8 @@ static mica_status flatten(schema_compiler *c, flat_place *p, const json_value *
     if (v->kind != JSON_KIND_OBJECT)
         return mica_fail(c->err, MICA_E_INVALID, "schema: a schema is an object or a boolean");
     if (has_item(&p->flat, v)) return MICA_OK;
+    const json_value *outer = c->at;
+    c->at = v;
     if (depth > SCHEMA_MAX_DEPTH || p->flat.n == SCHEMA_MAX_FLAT)
         return mica_fail(c->err, MICA_E_LIMIT, "schema: too many schemas hold at one place");
     mica_status st = mica_schema_check_keywords(c, v);
@@ -176,6 +178,7 @@ static mica_status flatten(schema_compiler *c, flat_place *p, const json_value *
     if (p->choices.n > SCHEMA_MAX_CHOICES)
         return mica_fail(c->err, MICA_E_LIMIT, "schema: more than %d anyOf and oneOf at one place",
                          SCHEMA_MAX_CHOICES);
+    c->at = outer;
     return MICA_OK;
 }
 
@@ -227,8 +230,11 @@ static mica_status expand(schema_compiler *c, const flat_place *p, size_t at, ex
             for (size_t k = 0; k < p->choices.n; k++) {
                 if (!mica_schema_push(c, &next.choices, p->choices.items[k])) return fail_memory(c);
             }
+            const json_value *outer = c->at;
             mica_status st = flatten(c, &next, choices->items[i], 0);
+            c->at = st ? c->at : choices->items[i];
             if (st || (st = expand(c, &next, at + 1, ways))) return st;
+            c->at = outer;
         }
         return MICA_OK;
     }
@@ -299,15 +305,20 @@ static mica_status add_memo(schema_compiler *c, const schema_list *key, uint32_t
     }
     if (!mica_build_rule(c->b, "schema", 6, rule)) return mica_schema_check(c, NULL);
     c->memos[c->n_memos++] = (schema_memo){*key, c->site, *rule};
+    c->b->rules[*rule].schema = c->at;
     return MICA_OK;
 }
 
 mica_status mica_schema_place(schema_compiler *c, const schema_list *list, const expr **out) {
     schema_list key = {0};
+    const json_value *outer = c->at;
+    if (list->n) c->at = list->items[0];
     mica_status st = make_key(c, list, &key);
     if (st) return st;
+    if (key.n == 1) c->at = key.items[0];
     for (size_t i = c->n_memos; i-- > 0;) {
         if (!is_memo(&c->memos[i], &key, &c->site)) continue;
+        c->at = outer;
         *out = mica_expr_rule(c->b, c->memos[i].rule);
         return mica_schema_check(c, *out);
     }
@@ -317,6 +328,7 @@ mica_status mica_schema_place(schema_compiler *c, const schema_list *list, const
     const expr *body;
     if ((st = add_memo(c, &key, &rule)) || (st = compile_place(c, &key, &body))) return st;
     c->depth--;
+    c->at = outer;
     c->b->rules[rule].body = body;
     *out = mica_expr_rule(c->b, rule);
     return mica_schema_check(c, *out);
@@ -382,7 +394,9 @@ mica_status mica_grammar_compile_schema(grammar **out, const json_value *schema,
     if ((st = mica_schema_place(&c, &list, &root))) goto out;
     b.rules[rule].body = root;
     st = mica_grammar_from_build(out, &b, rule, err);
+    c.at = b.culprit;
 out:
+    if (st) mica_schema_say_where(schema, c.at, err);
     mica_schema_compiler_deinit(&c);
     mica_build_deinit(&b);
     return st;

@@ -67,6 +67,7 @@ typedef struct schema_compiler {
     int nested, depth;
     schema_site site;
     schema_notation json;
+    const json_value *at; /* the schema at work, for messages */
     mica_error *err;
 } schema_compiler;
 
@@ -108,6 +109,10 @@ const expr *mica_schema_json_string(schema_compiler *c, const char *s, size_t n)
 const expr *mica_schema_plain_char(schema_compiler *c);
 /* The value as it may be spelled, with white space where that is allowed; NEVER: it cannot be. */
 const expr *mica_schema_value(schema_compiler *c, const json_value *v, int depth);
+
+/* ---- errors (schema_where.c) ---- */
+/* Adds a pointer to `at` to the message; false: it is not in that document. */
+bool mica_schema_say_where(const json_value *root, const json_value *at, mica_error *err);
 
 /* ---- at the site (schema_notation.c) ---- */
 /* What the site's reader takes for a value: bits of schema_type; all of them without a reader. */

@@ -1,6 +1,8 @@
 /* schema_keywords.c: which keywords there are, and whether a schema uses them rightly. */
 #include "text/grammar/schema.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 typedef enum value_kind {
@@ -105,14 +107,19 @@ static bool is_map(const json_value *v) {
     return true;
 }
 
+/* One that is too large for any integer is a count all the same. */
+static bool is_count(const json_value *v) {
+    double number = mica_json_double(v, -1);
+    return number >= 0 && number == trunc(number);
+}
+
 /* What a value must be; NULL: it is that. */
 static const char *find_fault(value_kind kind, const json_value *v) {
     switch (kind) {
     case VALUE_ANY:
         return NULL;
     case VALUE_COUNT:
-        return mica_json_is_number(v) && mica_json_i64(v, -1) >= 0 ? NULL
-                                                                   : "an integer of 0 or more";
+        return is_count(v) ? NULL : "an integer of 0 or more";
     case VALUE_NUMBER:
         return mica_json_is_number(v) ? NULL : "a number";
     case VALUE_STRING:
@@ -131,6 +138,44 @@ static const char *find_fault(value_kind kind, const json_value *v) {
         return is_schema(v) || is_list_of(v, 0, is_schema) ? NULL : "a schema or a list of schemas";
     }
     return NULL;
+}
+
+/* U+FFFD is also what the reader makes of half a surrogate pair. */
+static bool has_replacement(const char *s, size_t n) { return memmem(s, n, "\xEF\xBF\xBD", 3); }
+
+/* What in a value cannot be written as the schema has it; NULL: nothing. `is_whole`: not only the
+ * keys of an object. */
+static const char *find_altered(const json_value *v, bool is_whole) {
+    static const char half[] = "U+FFFD or an escape of half a character (a lone surrogate)";
+    const char *fault = NULL;
+    if (v->kind == JSON_KIND_STRING && has_replacement(v->string, v->n)) return half;
+    if (v->kind == JSON_KIND_DOUBLE && !v->digits && !isfinite(v->number))
+        return "a number beyond 1.8e308";
+    for (size_t i = 0; v->kind == JSON_KIND_ARRAY && i < v->n && !fault; i++) {
+        fault = find_altered(v->items[i], true);
+    }
+    for (size_t i = 0; v->kind == JSON_KIND_OBJECT && i < v->n && !fault; i++) {
+        const json_member *m = &v->members[i];
+        if (has_replacement(m->key, m->n_key)) return half;
+        if (is_whole) fault = find_altered(m->value, true);
+    }
+    return fault;
+}
+
+/* The same for what a keyword says by itself, not for schemas in it. */
+static const char *find_altered_part(size_t k, const json_value *v) {
+    if (keywords[k].kind == KEYWORD_ANNOTATION) return NULL;
+    switch (keywords[k].value) {
+    case VALUE_ANY:
+    case VALUE_LIST:
+    case VALUE_STRING:
+    case VALUE_STRINGS:
+        return find_altered(v, true);
+    case VALUE_MAP:
+        return find_altered(v, false);
+    default:
+        return NULL;
+    }
 }
 
 /* Keywords that are not enforced but say nothing with this value; extensions by their prefix. */
@@ -155,6 +200,16 @@ mica_status mica_schema_check_keywords(schema_compiler *c, const json_value *sch
         const char *fault = find_fault(keywords[k].value, m->value);
         if (fault)
             return mica_fail(c->err, MICA_E_INVALID, "schema: \"%s\" must be %s", m->key, fault);
+        const char *altered = find_altered_part(k, m->value);
+        if (altered)
+            return mica_fail(c->err, MICA_E_UNSUPPORTED,
+                             "schema: \"%s\" holds %s, which is not supported", m->key, altered);
+        bool is_least = keywords[k].value == VALUE_COUNT && strncmp(m->key, "min", 3) == 0;
+        if (is_least && mica_json_double(m->value, 0) >= EXPR_UNBOUNDED)
+            return mica_fail(
+                c->err, MICA_E_LIMIT,
+                "schema: \"%s\" is more than can be counted; it must be below %" PRIu32, m->key,
+                EXPR_UNBOUNDED);
     }
     return MICA_OK;
 }

@@ -5,7 +5,9 @@
  * multipleOf is an automaton over remainders. Numbers that must be integers are written without
  * fraction.
  */
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/decimal.h"
@@ -25,15 +27,18 @@ typedef struct number_bounds {
     bool has_low, has_high;
     bool low_is_strict, high_is_strict;
     double low, high;
+    const json_value *exact_low, *exact_high; /* integers that a double may not hold; else NULL */
     const json_value *multiples[8];
     int n_multiples;
 } number_bounds;
 
 /* ---- decimal text ---- */
 
+/* False: it has too many digits. */
 static bool to_decimal(decimal *out, double v) {
     char text[MICA_DECIMAL_BYTES], digits[64] = "";
     memset(out, 0, sizeof(*out));
+    if (!isfinite(v)) return false;
     mica_decimal_format(text, fabs(v));
     int exponent = 0, n = 0, n_whole = -1;
     for (const char *s = text; *s; s++) {
@@ -67,6 +72,20 @@ static bool to_decimal(decimal *out, double v) {
     }
     out->is_negative = signbit(v) != 0;
     out->is_zero = out->whole[0] == '0' && !out->part[0];
+    return true;
+}
+
+/* From the value itself where `v` may be rounded. */
+static bool bound_to_decimal(decimal *out, double v, const json_value *exact) {
+    char text[32];
+    if (!exact) return to_decimal(out, v);
+    memset(out, 0, sizeof(*out));
+    snprintf(text, sizeof(text), "%" PRId64, exact->kind == JSON_KIND_INT ? exact->integer : 0);
+    const char *s = exact->kind == JSON_KIND_INT ? text : exact->digits;
+    out->is_negative = *s == '-';
+    s += out->is_negative;
+    if (strlen(s) > MAX_DIGITS) return false;
+    memcpy(out->whole, s, strlen(s));
     return true;
 }
 
@@ -179,7 +198,8 @@ static mica_status between(schema_compiler *c, const decimal *low, bool low_is_s
 static mica_status bounded(schema_compiler *c, const number_bounds *n, const expr **out) {
     grammar_build *b = c->b;
     decimal low, high;
-    if ((n->has_low && !to_decimal(&low, n->low)) || (n->has_high && !to_decimal(&high, n->high)))
+    if ((n->has_low && !bound_to_decimal(&low, n->low, n->exact_low)) ||
+        (n->has_high && !bound_to_decimal(&high, n->high, n->exact_high)))
         return mica_fail(c->err, MICA_E_UNSUPPORTED,
                          "schema: a bound of a number with more than 40 digits is not supported");
     const expr *positive = b->never, *negative = b->never;
@@ -303,17 +323,29 @@ static mica_status multiples_of(schema_compiler *c, double v, bool is_integer, c
 
 /* ---- all together ---- */
 
-static void add_low(number_bounds *n, double v, bool is_strict) {
+/* Integers from here on are not all doubles. */
+static const double exact_from = 0x1p53;
+
+static const json_value *exact_value(const json_value *value) {
+    bool is_integer = value->kind == JSON_KIND_INT || value->digits;
+    return is_integer && fabs(mica_json_double(value, 0)) >= exact_from ? value : NULL;
+}
+
+static void add_low(number_bounds *n, const json_value *value, bool is_strict) {
+    double v = mica_json_double(value, 0);
     if (n->has_low && (v < n->low || (v == n->low && !is_strict))) return;
     n->has_low = true;
     n->low = v;
+    n->exact_low = exact_value(value);
     n->low_is_strict = is_strict;
 }
 
-static void add_high(number_bounds *n, double v, bool is_strict) {
+static void add_high(number_bounds *n, const json_value *value, bool is_strict) {
+    double v = mica_json_double(value, 0);
     if (n->has_high && (v > n->high || (v == n->high && !is_strict))) return;
     n->has_high = true;
     n->high = v;
+    n->exact_high = exact_value(value);
     n->high_is_strict = is_strict;
 }
 
@@ -321,10 +353,10 @@ static mica_status find_bounds(schema_compiler *c, const schema_list *flat, numb
     *n = (number_bounds){0};
     for (size_t i = 0; i < flat->n; i++) {
         const json_value *s = flat->items[i], *v;
-        if ((v = mica_json_find(s, "minimum"))) add_low(n, mica_json_double(v, 0), false);
-        if ((v = mica_json_find(s, "exclusiveMinimum"))) add_low(n, mica_json_double(v, 0), true);
-        if ((v = mica_json_find(s, "maximum"))) add_high(n, mica_json_double(v, 0), false);
-        if ((v = mica_json_find(s, "exclusiveMaximum"))) add_high(n, mica_json_double(v, 0), true);
+        if ((v = mica_json_find(s, "minimum"))) add_low(n, v, false);
+        if ((v = mica_json_find(s, "exclusiveMinimum"))) add_low(n, v, true);
+        if ((v = mica_json_find(s, "maximum"))) add_high(n, v, false);
+        if ((v = mica_json_find(s, "exclusiveMaximum"))) add_high(n, v, true);
         if (!(v = mica_json_find(s, "multipleOf"))) continue;
         if (n->n_multiples == 8)
             return mica_fail(c->err, MICA_E_LIMIT, "schema: more than 8 multipleOf at one place");
@@ -335,12 +367,12 @@ static mica_status find_bounds(schema_compiler *c, const schema_list *flat, numb
 
 /* The integers within the bounds of real numbers. */
 static void round_bounds(number_bounds *n) {
-    if (n->has_low) {
+    if (n->has_low && fabs(n->low) < exact_from) {
         double up = ceil(n->low);
         n->low = up == n->low && n->low_is_strict ? up + 1 : up;
         n->low_is_strict = false;
     }
-    if (n->has_high) {
+    if (n->has_high && fabs(n->high) < exact_from) {
         double down = floor(n->high);
         n->high = down == n->high && n->high_is_strict ? down - 1 : down;
         n->high_is_strict = false;

@@ -118,9 +118,12 @@ mica_status mica_schema_join_patterns(schema_compiler *c, const schema_list *fla
         bool is_format = i & 1;
         const json_value *v = mica_json_find(flat->items[i / 2], is_format ? "format" : "pattern");
         const expr *e = NULL;
+        const json_value *outer = c->at;
+        c->at = flat->items[i / 2];
         mica_status st = v ? pattern_of(c, v, is_format, is_json, &e) : MICA_OK;
         if (!st && e && *out) st = mica_expr_product(&e, c->b, PRODUCT_BOTH, *out, e, c->err);
         if (st) return st;
+        c->at = outer;
         if (e) *out = e;
     }
     return MICA_OK;

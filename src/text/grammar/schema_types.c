@@ -1,6 +1,9 @@
 /* schema_types.c: what a place allows, type by type, and the values of enum and const. */
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/json_literal.h"
 #include "text/grammar/machine.h"
 #include "text/grammar/schema.h"
 #include "text/grammar/strings_expr.h"
@@ -28,6 +31,7 @@ const expr *mica_schema_literal(schema_compiler *c, const char *s, size_t n) {
 
 static const expr *number_value(schema_compiler *c, const json_value *v) {
     json_writer w;
+    if (v->kind == JSON_KIND_DOUBLE && v->digits) return mica_expr_text(c->b, v->digits);
     mica_json_writer_init(&w, false);
     if (v->kind == JSON_KIND_INT)
         mica_json_put_i64(&w, v->integer);
@@ -160,9 +164,8 @@ static int type_of_value(const json_value *v) {
     case JSON_KIND_INT:
         return SCHEMA_INTEGER;
     case JSON_KIND_DOUBLE:
-        return v->number >= -9e15 && v->number <= 9e15 && v->number == (double)(int64_t)v->number
-                   ? SCHEMA_INTEGER
-                   : SCHEMA_NUMBER;
+        return v->digits || (isfinite(v->number) && v->number == trunc(v->number)) ? SCHEMA_INTEGER
+                                                                                   : SCHEMA_NUMBER;
     case JSON_KIND_STRING:
         return SCHEMA_STRING;
     case JSON_KIND_ARRAY:
@@ -175,11 +178,23 @@ static int type_of_value(const json_value *v) {
 
 /* ---- enum and const ---- */
 
+enum { MAX_COMPARED = 1 << 26 };
+
+/* Whether doubles cannot tell a number from its neighbours. */
+static bool is_beyond_double(const json_value *v) {
+    return v->kind == JSON_KIND_DOUBLE && (v->digits || !isfinite(v->number));
+}
+
+static bool are_equal_numbers(const json_value *a, const json_value *b) {
+    if (a->kind == JSON_KIND_INT && b->kind == JSON_KIND_INT) return a->integer == b->integer;
+    if (!is_beyond_double(a) && !is_beyond_double(b))
+        return mica_json_double(a, 0) == mica_json_double(b, 0);
+    if (a->kind != b->kind) return false;
+    return a->digits && b->digits ? strcmp(a->digits, b->digits) == 0 : a->number == b->number;
+}
+
 static bool are_equal(const json_value *a, const json_value *b) {
-    if (mica_json_is_number(a) && mica_json_is_number(b))
-        return a->kind == JSON_KIND_INT && b->kind == JSON_KIND_INT
-                   ? a->integer == b->integer
-                   : mica_json_double(a, 0) == mica_json_double(b, 0);
+    if (mica_json_is_number(a) && mica_json_is_number(b)) return are_equal_numbers(a, b);
     if (a->kind != b->kind || a->n != b->n) return false;
     switch (a->kind) {
     case JSON_KIND_BOOL:
@@ -202,20 +217,21 @@ static bool are_equal(const json_value *a, const json_value *b) {
     }
 }
 
-/* Whether the enum and const of one schema allow a value. */
-static bool has_value(const json_value *schema, const json_value *v) {
+/* Whether the enum and const of one schema allow a value, which is known to be in list `source`. */
+static bool has_value(const json_value *schema, const json_value *source, const json_value *v) {
     const json_value *list = mica_json_find(schema, "enum");
     const json_value *single = mica_json_find(schema, "const");
     if (single && !are_equal(single, v)) return false;
+    if (list == source) return true;
     for (size_t i = 0; list && i < list->n; i++) {
         if (are_equal(list->items[i], v)) return true;
     }
     return !list;
 }
 
-static bool is_in_all(const schema_list *flat, const json_value *v) {
+static bool is_in_all(const schema_list *flat, const json_value *source, const json_value *v) {
     for (size_t i = 0; i < flat->n; i++) {
-        if (!has_value(flat->items[i], v)) return false;
+        if (!has_value(flat->items[i], source, v)) return false;
     }
     return true;
 }
@@ -250,13 +266,28 @@ static mica_status rest_grammar(schema_compiler *c, const schema_list *flat, int
     if (!st) st = mica_schema_compiler_init(&inner, &b, c->root, &options, c->err);
     inner.nested = c->nested + 1;
     if (!st && !mica_build_rule(&b, "root", 4, &rule)) st = mica_build_check(&b, c->err);
+    inner.at = c->at;
     if (!st && !(st = compile_types(&inner, flat, types, &e))) {
         b.rules[rule].body = mica_expr_alt2(&b, e, mica_expr_range(&b, 0xFF, 0xFF));
         st = mica_grammar_from_build(out, &b, rule, c->err);
     }
+    c->at = st ? inner.at : c->at;
     mica_schema_compiler_deinit(&inner);
     mica_build_deinit(&b);
     return st;
+}
+
+/* Integers without exponent, as they are in schemas with bounds. */
+static void write_double(json_writer *w, const json_value *v) {
+    char digits[400];
+    if (v->digits) {
+        mica_json_put_literal(w, v->digits);
+    } else if (type_of_value(v) == SCHEMA_INTEGER) {
+        snprintf(digits, sizeof(digits), "%.0f", v->number == 0 ? 0 : v->number);
+        mica_json_put_literal(w, digits);
+    } else {
+        mica_json_put_double(w, v->number);
+    }
 }
 
 static void write_value(json_writer *w, const json_value *v) {
@@ -271,10 +302,7 @@ static void write_value(json_writer *w, const json_value *v) {
         mica_json_put_i64(w, v->integer);
         break;
     case JSON_KIND_DOUBLE:
-        if (type_of_value(v) == SCHEMA_INTEGER)
-            mica_json_put_i64(w, (int64_t)v->number);
-        else
-            mica_json_put_double(w, v->number);
+        write_double(w, v);
         break;
     case JSON_KIND_STRING:
         mica_json_put_string(w, v->string, v->n);
@@ -346,17 +374,34 @@ static const expr *join_values(schema_compiler *c, const expr_list *items) {
     return mica_expr_alt(c->b, others, n_others);
 }
 
+/* Each value of one list is looked for in all others. */
+static mica_status check_lists(schema_compiler *c, const schema_list *flat,
+                               const json_value *list) {
+    size_t n_others = 0;
+    for (size_t i = 0; i < flat->n; i++) {
+        const json_value *other = mica_json_find(flat->items[i], "enum");
+        if (other && other != list) n_others += other->n;
+    }
+    if (!list || !n_others || list->n <= MAX_COMPARED / n_others) return MICA_OK;
+    return mica_fail(
+        c->err, MICA_E_LIMIT,
+        "schema: lists of %zu and %zu values of \"enum\" at one place are too large to "
+        "compare; write down what they share",
+        list->n, n_others);
+}
+
 /* The values that all enum, const and type allow, and the types that they have. */
 static mica_status list_values(schema_compiler *c, const schema_list *flat, schema_list *values,
                                int *types) {
     const json_value *single, *list = find_values(flat, &single);
     int allowed;
     mica_status st = find_types(c, flat, &allowed);
+    if (!st) st = check_lists(c, flat, list);
     allowed &= (int)mica_schema_site_types(c);
     *types = 0;
     for (size_t i = 0, n = list ? list->n : 1; i < n && !st; i++) {
         const json_value *v = list ? list->items[i] : single;
-        if (!(allowed & type_of_value(v)) || !is_in_all(flat, v)) continue;
+        if (!(allowed & type_of_value(v)) || !is_in_all(flat, list, v)) continue;
         *types |= type_of_value(v);
         if (!mica_schema_push(c, values, v))
             st = mica_fail(c->err, MICA_E_NOMEM, "out of memory for a schema");

@@ -83,6 +83,26 @@ static const struct {
      "\"ab\"},\"w\":{}},\"required\":[\"k\",\"w\"]}]}",
      "{\"k\":\"a\",\"v\":null}\t{\"k\": \"ab\", \"w\": 1}",
      "{\"k\":\"ab\",\"v\":null}\t{\"k\":\"a\",\"w\":1}"},
+    {SCHEMA, "{\"maxLength\":100000000000000000000,\"type\":\"string\"}", "\"abc\"", "1"},
+    {SCHEMA, "{\"maxItems\":99999999999,\"items\":{\"const\":1},\"type\":\"array\"}", "[]\t[1,1]",
+     "[2]"},
+    {SCHEMA, "{\"enum\":[1,2],\"const\":2}", "2", "1"},
+    {SCHEMA, "{\"const\":\"\\ud83d\\ude00\"}", "\"\xF0\x9F\x98\x80\"", "\"\""},
+    {SCHEMA, "{\"type\":\"integer\",\"enum\":[18446744073709551616,5],\"minimum\":7}",
+     "18446744073709551616", "5"},
+    {SCHEMA,
+     "{\"allOf\":[{\"enum\":[18446744073709551616,18446744073709551617]},{\"enum\":["
+     "18446744073709551617]}]}",
+     "18446744073709551617", "18446744073709551616"},
+    {SCHEMA, "{\"const\":12345678901234567890}", "12345678901234567890", "1.2345678901234567e+19"},
+    {SCHEMA, "{\"const\":9223372036854775808}", "9223372036854775808", "9223372036854775807"},
+    {SCHEMA, "{\"type\":\"integer\",\"minimum\":9007199254740993,\"maximum\":9223372036854775807}",
+     "9007199254740993\t9223372036854775807",
+     "9007199254740992\t9223372036854775808\t-9007199254740993"},
+    {SCHEMA,
+     "{\"type\":\"integer\",\"exclusiveMinimum\":-9223372036854775809,\"exclusiveMaximum\":"
+     "18446744073709551616}",
+     "-9223372036854775808\t0\t18446744073709551615", "-9223372036854775809\t18446744073709551616"},
 };
 
 static void texts_are_judged(void **state) {
@@ -151,6 +171,33 @@ static const struct {
      MICA_NO_OFFSET, "cannot be satisfied"},
     {SCHEMA, "{\"pattern\":\"a(\"}", MICA_E_INVALID, 1, "pattern"},
     {SCHEMA, "{\"type\":", MICA_E_FORMAT, 8, "schema"},
+    {GBNF, "root ::= \"a\" !<x>", MICA_E_INVALID, 13, "'!' means nothing here"},
+    {REGEX, "a{99999999999999999999}", MICA_E_LIMIT, 1, "1000000"},
+    {REGEX, "a{1,100000000000}", MICA_E_LIMIT, 1, "1000000"},
+    {SCHEMA, "{\"minLength\":0.5}", MICA_E_INVALID, MICA_NO_OFFSET, "minLength"},
+    {SCHEMA, "{\"minItems\":99999999999}", MICA_E_LIMIT, MICA_NO_OFFSET, "minItems"},
+    {SCHEMA, "{\"minLength\":100000000000000000000}", MICA_E_LIMIT, MICA_NO_OFFSET, "minLength"},
+    {SCHEMA, "{\"minProperties\":1e400}", MICA_E_LIMIT, MICA_NO_OFFSET, "minProperties"},
+    {SCHEMA, "{\"type\":\"number\",\"minimum\":1e400}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET,
+     "more than 40 digits"},
+    {SCHEMA, "{\"type\":\"number\",\"maximum\":-1e309}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET,
+     "more than 40 digits"},
+    {SCHEMA, "{\"exclusiveMaximum\":1e400}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET,
+     "more than 40 digits"},
+    {SCHEMA, "{\"type\":\"integer\",\"exclusiveMinimum\":1e309}", MICA_E_UNSUPPORTED,
+     MICA_NO_OFFSET, "more than 40 digits"},
+    {SCHEMA, "{\"type\":\"integer\",\"multipleOf\":1e309}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET,
+     "multipleOf"},
+    {SCHEMA, "{\"const\":\"\\ud800\"}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET, "\"const\""},
+    {SCHEMA, "{\"enum\":[1,[{\"a\\udfff\":1}]]}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET, "\"enum\""},
+    {SCHEMA, "{\"properties\":{\"\\udc00\":{}}}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET,
+     "\"properties\""},
+    {SCHEMA, "{\"required\":[\"\\udc00\\ud800\"]}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET,
+     "\"required\""},
+    {SCHEMA, "{\"const\":1e400}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET, "\"const\" holds a number"},
+    {SCHEMA, "{\"enum\":[1,[1e999],{\"a\":-1e999}]}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET,
+     "\"enum\""},
+    {SCHEMA, "{\"pattern\":\"\\ud800\"}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET, "\"pattern\""},
 };
 
 static void errors_say_where(void **state) {
@@ -163,6 +210,52 @@ static void errors_say_where(void **state) {
             !strstr(err.message, faults[i].word))
             fail_msg("%s: status %d, offset %lld: %s", faults[i].grammar, st, (long long)err.offset,
                      st ? err.message : "");
+    }
+}
+
+/* ---- where in a schema ---- */
+
+static const struct {
+    const char *schema, *pointer, *word;
+} places[] = {
+    {"{\"not\":{}}", "#", "\"not\""},
+    {"{\"properties\":{\"a\":{\"properties\":{\"b\":{\"items\":{\"not\":{}}}}}}}",
+     "#/properties/a/properties/b/items", "\"not\""},
+    {"{\"properties\":{\"a/~b\":{\"pattern\":\"(\"}}}", "#/properties/a~1~0b", "pattern: "},
+    {"{\"items\":{\"$ref\":\"#/$defs/x\"},\"$defs\":{\"x\":{\"allOf\":[{},{\"format\":\"q\"}]}}}",
+     "#/$defs/x/allOf/1", "format"},
+    {"{\"prefixItems\":[{},{\"type\":\"number\",\"minimum\":1e400}]}", "#/prefixItems/1",
+     "40 digits"},
+    {"{\"type\":\"string\",\"anyOf\":[{},{\"minLength\":\"x\"}]}", "#/anyOf/1", "minLength"},
+    {"{\"properties\":{\"a\":{\"$ref\":\"#/x\"}}}", "#/properties/a", "#/x"},
+    {"{\"items\":{\"enum\":[{}],\"properties\":{\"a\":{\"if\":1}}}}", "#/items/properties/a",
+     "\"if\""},
+    {"{\"properties\":{\"a\":{\"anyOf\":[{\"type\":\"null\"},{\"minimum\":true}]},\"b\":{\"not\":1}"
+     "}}",
+     "#/properties/a/anyOf/1", "minimum"},
+    {"false", "#", "cannot be satisfied"},
+    {"{\"type\":\"object\",\"properties\":{\"o\":{},\"a\":{\"type\":\"array\",\"minItems\":1,"
+     "\"items\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":0}},\"z\":false},"
+     "\"required\":[\"a\"]}",
+     "#/properties/a/items", "cannot be satisfied"},
+    {"{\"type\":\"object\",\"properties\":{\"a\":{\"anyOf\":[{\"enum\":[1],\"type\":\"null\"},{"
+     "\"type\":\"array\",\"minItems\":2,\"maxItems\":1}]}},\"required\":[\"a\"]}",
+     "#/properties/a", "cannot be satisfied"},
+    {"{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#\"}},\"required\":[\"a\"]}", "#",
+     "cannot be satisfied"},
+};
+
+static void schema_errors_have_pointers(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        grammar *g = NULL;
+        mica_error err = {0};
+        char prefix[100];
+        snprintf(prefix, sizeof(prefix), "schema, at %s: ", places[i].pointer);
+        mica_status st = compile(&g, SCHEMA, places[i].schema, &err);
+        if (!st || strncmp(err.message, prefix, strlen(prefix)) != 0 ||
+            !strstr(err.message, places[i].word))
+            fail_msg("%s: status %d: %s", places[i].schema, st, err.message);
     }
 }
 
@@ -393,6 +486,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_are_judged),
         cmocka_unit_test(errors_say_where),
+        cmocka_unit_test(schema_errors_have_pointers),
         cmocka_unit_test(history_can_be_taken_back),
         cmocka_unit_test(calls_are_made_of_pieces),
         cmocka_unit_test(decoders_that_look_around_are_refused),
