@@ -73,8 +73,7 @@ static double largest(const double *s, size_t n) {
 }
 
 static void put(json_writer *w, const char *key, double s) {
-    mica_json_key(w, key);
-    mica_json_put_double(w, (double)(int64_t)(s * 1e8) / 100);
+    mica_json_member_double(w, key, (double)(int64_t)(s * 1e8) / 100);
 }
 
 static grammar_stats run_once(const json_value *c, const grammar_vocab *v, int32_t end_id,
@@ -117,21 +116,16 @@ static void run_case(const json_value *c, const grammar_vocab *v, int32_t end_id
     json_writer w;
     mica_json_writer_init(&w, false);
     mica_json_begin_object(&w);
-    mica_json_key(&w, "name");
-    mica_json_put_cstring(&w, mica_json_string(mica_json_find(c, "name"), ""));
+    mica_json_member_cstring(&w, "name", mica_json_string(mica_json_find(c, "name"), ""));
     put(&w, "compile_us", t.compile);
     put(&w, "cold_avg_us", mean(t.masks, t.n_first));
     put(&w, "avg_us", mean(t.masks, t.n));
     put(&w, "worst_us", largest(t.masks, t.n));
     put(&w, "accept_us", t.accept / (double)t.n);
-    mica_json_key(&w, "tokens");
-    mica_json_put_u64(&w, t.n);
-    mica_json_key(&w, "states");
-    mica_json_put_u64(&w, stats.n_states);
-    mica_json_key(&w, "masks");
-    mica_json_put_u64(&w, stats.n_masks);
-    mica_json_key(&w, "bytes");
-    mica_json_put_u64(&w, stats.n_bytes);
+    mica_json_member_u64(&w, "tokens", t.n);
+    mica_json_member_u64(&w, "states", stats.n_states);
+    mica_json_member_u64(&w, "masks", stats.n_masks);
+    mica_json_member_u64(&w, "bytes", stats.n_bytes);
     mica_json_end_object(&w);
     printf("%s\n", w.data);
     mica_json_writer_deinit(&w);

@@ -137,5 +137,13 @@ void mica_json_put_double(json_writer *w,
 void mica_json_put_float(json_writer *w, float v); /* shortest that reads back as float */
 void mica_json_put_bool(json_writer *w, bool v);
 void mica_json_put_null(json_writer *w);
+void mica_json_put_literal(json_writer *w,
+                           const char *number); /* one that is in no C type, as it is */
+/* A key and its value. */
+void mica_json_member_cstring(json_writer *w, const char *key, const char *s);
+void mica_json_member_i64(json_writer *w, const char *key, int64_t v);
+void mica_json_member_u64(json_writer *w, const char *key, uint64_t v);
+void mica_json_member_double(json_writer *w, const char *key, double v);
+void mica_json_member_bool(json_writer *w, const char *key, bool v);
 
 #endif

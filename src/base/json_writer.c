@@ -4,7 +4,7 @@
  * `after_key` that it does not. Out of memory is remembered and everything after it is dropped, so
  * that callers check once, at the end.
  */
-#include "base/json_literal.h"
+#include "base/json.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -184,3 +184,28 @@ void mica_json_put_literal(json_writer *w, const char *number) { put_atom(w, num
 void mica_json_put_bool(json_writer *w, bool v) { put_atom(w, v ? "true" : "false"); }
 
 void mica_json_put_null(json_writer *w) { put_atom(w, "null"); }
+
+void mica_json_member_cstring(json_writer *w, const char *key, const char *s) {
+    mica_json_key(w, key);
+    mica_json_put_cstring(w, s);
+}
+
+void mica_json_member_i64(json_writer *w, const char *key, int64_t v) {
+    mica_json_key(w, key);
+    mica_json_put_i64(w, v);
+}
+
+void mica_json_member_u64(json_writer *w, const char *key, uint64_t v) {
+    mica_json_key(w, key);
+    mica_json_put_u64(w, v);
+}
+
+void mica_json_member_double(json_writer *w, const char *key, double v) {
+    mica_json_key(w, key);
+    mica_json_put_double(w, v);
+}
+
+void mica_json_member_bool(json_writer *w, const char *key, bool v) {
+    mica_json_key(w, key);
+    mica_json_put_bool(w, v);
+}

@@ -5,30 +5,19 @@
 
 #include "cli/cli.h"
 
-static void put_number(json_writer *w, const char *key, double v) {
-    mica_json_key(w, key);
-    mica_json_put_double(w, v);
-}
-
-static void put_text(json_writer *w, const char *key, const char *v) {
-    mica_json_key(w, key);
-    mica_json_put_cstring(w, v);
-}
-
 static void put_peak(json_writer *w, const cpu_peak_rate *rate) {
     mica_json_begin_object(w);
-    put_text(w, "name", rate->peak->name);
-    put_text(w, "kind", mica_cpu_peak_kind_name(rate->peak->kind));
-    if (rate->one_ops > 0) put_number(w, "one_thread_gops", rate->one_ops / 1e9);
-    put_number(w, "gops", rate->all_ops / 1e9);
+    mica_json_member_cstring(w, "name", rate->peak->name);
+    mica_json_member_cstring(w, "kind", mica_cpu_peak_kind_name(rate->peak->kind));
+    if (rate->one_ops > 0) mica_json_member_double(w, "one_thread_gops", rate->one_ops / 1e9);
+    mica_json_member_double(w, "gops", rate->all_ops / 1e9);
     mica_json_end_object(w);
 }
 
 void mica_bench_put_limits(json_writer *w, const cpu_limits *limits) {
     mica_json_begin_object(w);
-    mica_json_key(w, "threads");
-    mica_json_put_i64(w, limits->n_threads);
-    put_text(w, "read_isa", mica_cpu_isa_name(limits->read_isa));
+    mica_json_member_i64(w, "threads", limits->n_threads);
+    mica_json_member_cstring(w, "read_isa", mica_cpu_isa_name(limits->read_isa));
     mica_json_key(w, "read_gbps"); /* [0]: one thread; null: not measured */
     mica_json_begin_array(w);
     for (int n = 1; n <= limits->n_threads; n++) {

@@ -153,23 +153,10 @@ static spread spread_of(double *values, int n) {
 static void put_spread(json_writer *w, const char *key, spread s) {
     mica_json_key(w, key);
     mica_json_begin_object(w);
-    mica_json_key(w, "min");
-    mica_json_put_double(w, s.min);
-    mica_json_key(w, "median");
-    mica_json_put_double(w, s.median);
-    mica_json_key(w, "max");
-    mica_json_put_double(w, s.max);
+    mica_json_member_double(w, "min", s.min);
+    mica_json_member_double(w, "median", s.median);
+    mica_json_member_double(w, "max", s.max);
     mica_json_end_object(w);
-}
-
-static void put_number(json_writer *w, const char *key, double v) {
-    mica_json_key(w, key);
-    mica_json_put_double(w, v);
-}
-
-static void put_count(json_writer *w, const char *key, int64_t v) {
-    mica_json_key(w, key);
-    mica_json_put_i64(w, v);
 }
 
 /* What the medians come to beside the limits. */
@@ -200,19 +187,19 @@ static int print_json(const bench_args *a, const bench_result *r, spread prefill
     mica_json_begin_object(&w);
     put_spread(&w, "prefill", prefill);
     put_spread(&w, "decode", decode);
-    put_count(&w, "prompt_tokens", a->n_prompt);
-    put_count(&w, "generated_tokens", a->n_generate);
-    put_count(&w, "runs", r->n_runs);
-    put_count(&w, "threads", r->limits.n_threads);
-    put_number(&w, "load_s", r->last.load_s);
-    put_count(&w, "bytes_per_token", (int64_t)r->last.bytes_per_token);
-    put_number(&w, "achieved_gbps", s.gbps);
-    put_number(&w, "read_gbps", s.read_gbps);
-    put_number(&w, "prompt_gop", r->prompt_ops / 1e9);
-    put_number(&w, "prefill_gops", s.prefill_gops);
+    mica_json_member_i64(&w, "prompt_tokens", a->n_prompt);
+    mica_json_member_i64(&w, "generated_tokens", a->n_generate);
+    mica_json_member_i64(&w, "runs", r->n_runs);
+    mica_json_member_i64(&w, "threads", r->limits.n_threads);
+    mica_json_member_double(&w, "load_s", r->last.load_s);
+    mica_json_member_i64(&w, "bytes_per_token", (int64_t)r->last.bytes_per_token);
+    mica_json_member_double(&w, "achieved_gbps", s.gbps);
+    mica_json_member_double(&w, "read_gbps", s.read_gbps);
+    mica_json_member_double(&w, "prompt_gop", r->prompt_ops / 1e9);
+    mica_json_member_double(&w, "prefill_gops", s.prefill_gops);
     mica_json_key(&w, "limits");
     mica_bench_put_limits(&w, &r->limits);
-    put_count(&w, "peak_rss_bytes", (int64_t)r->last.peak_rss_bytes);
+    mica_json_member_i64(&w, "peak_rss_bytes", (int64_t)r->last.peak_rss_bytes);
     mica_json_end_object(&w);
     int rc = EXIT_OK;
     if (w.failed) {

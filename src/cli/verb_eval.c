@@ -87,14 +87,10 @@ static void print_result(const perplexity_result *r, bool json) {
     json_writer w;
     mica_json_writer_init(&w, false);
     mica_json_begin_object(&w);
-    mica_json_key(&w, "perplexity");
-    mica_json_put_double(&w, r->perplexity);
-    mica_json_key(&w, "mean_nll");
-    mica_json_put_double(&w, r->mean_nll);
-    mica_json_key(&w, "error");
-    mica_json_put_double(&w, r->error);
-    mica_json_key(&w, "tokens");
-    mica_json_put_i64(&w, r->n_tokens);
+    mica_json_member_double(&w, "perplexity", r->perplexity);
+    mica_json_member_double(&w, "mean_nll", r->mean_nll);
+    mica_json_member_double(&w, "error", r->error);
+    mica_json_member_i64(&w, "tokens", r->n_tokens);
     mica_json_end_object(&w);
     if (!w.failed) printf("%s\n", w.data);
     mica_json_writer_deinit(&w);

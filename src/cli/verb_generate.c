@@ -251,31 +251,22 @@ static void put_ids(json_writer *w, const char *key, const int32_t *ids, size_t 
     mica_json_end_array(w);
 }
 
-static void put_number(json_writer *w, const char *key, double v) {
-    mica_json_key(w, key);
-    mica_json_put_double(w, v);
-}
-
-static void put_count(json_writer *w, const char *key, uint64_t v) {
-    mica_json_key(w, key);
-    mica_json_put_u64(w, v);
-}
-
 static void put_stats(json_writer *w, const generate_stats *s) {
     mica_json_key(w, "stats");
     mica_json_begin_object(w);
-    put_count(w, "prompt_tokens", (uint64_t)s->prompt_tokens);
-    put_count(w, "generated_tokens", (uint64_t)s->generated_tokens);
-    put_number(w, "load_s", s->load_s);
-    put_number(w, "ttft_s", s->ttft_s);
-    put_number(w, "prefill_s", s->prefill_s);
-    put_number(w, "decode_s", s->decode_s);
-    put_number(w, "prefill_tps", s->prefill_tps);
-    put_number(w, "decode_tps", s->decode_tps);
-    put_count(w, "bytes_per_token", s->bytes_per_token);
-    if (s->denoising_steps) put_count(w, "denoising_steps", (uint64_t)s->denoising_steps);
-    put_number(w, "achieved_gbps", s->achieved_gbps);
-    put_count(w, "peak_rss_bytes", s->peak_rss_bytes);
+    mica_json_member_u64(w, "prompt_tokens", (uint64_t)s->prompt_tokens);
+    mica_json_member_u64(w, "generated_tokens", (uint64_t)s->generated_tokens);
+    mica_json_member_double(w, "load_s", s->load_s);
+    mica_json_member_double(w, "ttft_s", s->ttft_s);
+    mica_json_member_double(w, "prefill_s", s->prefill_s);
+    mica_json_member_double(w, "decode_s", s->decode_s);
+    mica_json_member_double(w, "prefill_tps", s->prefill_tps);
+    mica_json_member_double(w, "decode_tps", s->decode_tps);
+    mica_json_member_u64(w, "bytes_per_token", s->bytes_per_token);
+    if (s->denoising_steps)
+        mica_json_member_u64(w, "denoising_steps", (uint64_t)s->denoising_steps);
+    mica_json_member_double(w, "achieved_gbps", s->achieved_gbps);
+    mica_json_member_u64(w, "peak_rss_bytes", s->peak_rss_bytes);
     mica_json_end_object(w);
 }
 
@@ -298,8 +289,7 @@ static mica_status print_json(generate_run *run, mica_error *err) {
         mica_json_put_null(&w);
     put_ids(&w, "ids", r->ids, (size_t)r->n_ids);
     put_ids(&w, "prompt_ids", run->prompt.ids, run->prompt.n);
-    mica_json_key(&w, "finish_reason");
-    mica_json_put_cstring(&w, mica_finish_name(r->reason));
+    mica_json_member_cstring(&w, "finish_reason", mica_finish_name(r->reason));
     put_stats(&w, &r->stats);
     mica_json_end_object(&w);
     mica_status st =

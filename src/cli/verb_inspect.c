@@ -121,58 +121,45 @@ static void print_text(const model *m, const inspect_args *a) {
     }
 }
 
-static void put_i64(json_writer *w, const char *key, int64_t v) {
-    mica_json_key(w, key);
-    mica_json_put_i64(w, v);
-}
-
-static void put_text(json_writer *w, const char *key, const char *v) {
-    mica_json_key(w, key);
-    mica_json_put_cstring(w, v);
-}
-
 static void put_tensor(json_writer *w, const file_tensor *t, const char *name) {
     mica_json_begin_object(w);
-    put_text(w, "name", name);
-    put_text(w, "file_name", t->name);
-    put_text(w, "type", type_text(t));
+    mica_json_member_cstring(w, "name", name);
+    mica_json_member_cstring(w, "file_name", t->name);
+    mica_json_member_cstring(w, "type", type_text(t));
     mica_json_key(w, "shape");
     mica_json_begin_array(w);
     for (int d = 0; d < t->n_dims; d++)
         mica_json_put_u64(w, t->dim[d]);
     mica_json_end_array(w);
-    mica_json_key(w, "bytes");
-    mica_json_put_u64(w, t->n_bytes);
+    mica_json_member_u64(w, "bytes", t->n_bytes);
     mica_json_end_object(w);
 }
 
 static void put_config(json_writer *w, const model *m) {
     const model_config *c = mica_model_config(m);
-    put_text(w, "arch", c->arch);
-    put_text(w, "model_type", c->model_type);
-    put_text(w, "tier", mica_cli_tier_text(mica_model_tier(m)));
-    put_text(w, "format", mica_model_gguf(m) ? "gguf" : "safetensors");
-    put_i64(w, "file_bytes", (int64_t)mica_model_file_bytes(m));
-    put_i64(w, "n_layers", c->n_layers);
-    put_i64(w, "n_sliding_layers", n_sliding(c));
-    put_i64(w, "n_chunked_layers", n_chunked(c));
-    put_i64(w, "hidden_size", c->hidden_size);
-    put_i64(w, "intermediate_size", c->intermediate_size);
-    put_i64(w, "vocab_size", c->vocab_size);
-    put_i64(w, "n_heads", c->n_heads);
-    put_i64(w, "n_kv_heads", c->n_kv_heads);
-    put_i64(w, "head_dim", c->head_dim);
-    put_i64(w, "max_positions", c->max_positions);
-    mica_json_key(w, "tied");
-    mica_json_put_bool(w, c->tied);
-    put_text(w, "dtype", mica_dtype_name(c->dtype));
+    mica_json_member_cstring(w, "arch", c->arch);
+    mica_json_member_cstring(w, "model_type", c->model_type);
+    mica_json_member_cstring(w, "tier", mica_cli_tier_text(mica_model_tier(m)));
+    mica_json_member_cstring(w, "format", mica_model_gguf(m) ? "gguf" : "safetensors");
+    mica_json_member_i64(w, "file_bytes", (int64_t)mica_model_file_bytes(m));
+    mica_json_member_i64(w, "n_layers", c->n_layers);
+    mica_json_member_i64(w, "n_sliding_layers", n_sliding(c));
+    mica_json_member_i64(w, "n_chunked_layers", n_chunked(c));
+    mica_json_member_i64(w, "hidden_size", c->hidden_size);
+    mica_json_member_i64(w, "intermediate_size", c->intermediate_size);
+    mica_json_member_i64(w, "vocab_size", c->vocab_size);
+    mica_json_member_i64(w, "n_heads", c->n_heads);
+    mica_json_member_i64(w, "n_kv_heads", c->n_kv_heads);
+    mica_json_member_i64(w, "head_dim", c->head_dim);
+    mica_json_member_i64(w, "max_positions", c->max_positions);
+    mica_json_member_bool(w, "tied", c->tied);
+    mica_json_member_cstring(w, "dtype", mica_dtype_name(c->dtype));
     mica_json_key(w, "ropes");
     mica_json_begin_array(w);
     for (int i = 0; i < c->n_ropes; i++) {
         mica_json_begin_object(w);
-        put_text(w, "type", c->rope[i].type);
-        mica_json_key(w, "theta");
-        mica_json_put_double(w, c->rope[i].theta);
+        mica_json_member_cstring(w, "type", c->rope[i].type);
+        mica_json_member_double(w, "theta", c->rope[i].theta);
         mica_json_end_object(w);
     }
     mica_json_end_array(w);
@@ -192,8 +179,8 @@ static void put_types(json_writer *w, const weight_store *weights) {
     for (int i = 0; i < n; i++) {
         mica_json_key(w, sums[i].type);
         mica_json_begin_object(w);
-        put_i64(w, "tensors", (int64_t)sums[i].n_tensors);
-        put_i64(w, "bytes", (int64_t)sums[i].n_bytes);
+        mica_json_member_i64(w, "tensors", (int64_t)sums[i].n_tensors);
+        mica_json_member_i64(w, "bytes", (int64_t)sums[i].n_bytes);
         mica_json_end_object(w);
     }
     mica_json_end_object(w);

@@ -61,28 +61,18 @@ static int list(bool json) {
     return mica_cli_finish_output(EXIT_OK);
 }
 
-static void put_text(json_writer *w, const char *key, const char *text) {
-    mica_json_key(w, key);
-    mica_json_put_cstring(w, text);
-}
-
-static void put_count(json_writer *w, const char *key, uint64_t n) {
-    mica_json_key(w, key);
-    mica_json_put_u64(w, n);
-}
-
 /* True: there was no memory. */
 static bool print_rung(const model_rung *rung, const char *tier) {
     json_writer w;
     mica_json_writer_init(&w, false);
     mica_json_begin_object(&w);
-    put_text(&w, "arch", rung->arch);
-    put_text(&w, "type", rung->type);
-    put_text(&w, "tier", tier);
-    put_text(&w, "why", rung->why);
-    put_count(&w, "files", rung->n_files);
-    put_count(&w, "tensors", rung->n_tensors);
-    put_count(&w, "bytes", rung->file_bytes);
+    mica_json_member_cstring(&w, "arch", rung->arch);
+    mica_json_member_cstring(&w, "type", rung->type);
+    mica_json_member_cstring(&w, "tier", tier);
+    mica_json_member_cstring(&w, "why", rung->why);
+    mica_json_member_u64(&w, "files", rung->n_files);
+    mica_json_member_u64(&w, "tensors", rung->n_tensors);
+    mica_json_member_u64(&w, "bytes", rung->file_bytes);
     mica_json_end_object(&w);
     bool failed = w.failed;
     if (!failed) printf("%s\n", w.data);

@@ -76,11 +76,6 @@ static bool is_meant(const pack_run *run, const pack_info *info) {
     return false;
 }
 
-static void put_text(json_writer *w, const char *key, const char *v) {
-    mica_json_key(w, key);
-    mica_json_put_cstring(w, v);
-}
-
 static mica_status list_one(void *user, const pack_info *info, mica_error *err) {
     pack_run *run = user;
     (void)err;
@@ -92,9 +87,9 @@ static mica_status list_one(void *user, const pack_info *info, mica_error *err) 
         return MICA_OK;
     }
     mica_json_begin_object(run->json);
-    put_text(run->json, "model", info->source);
-    put_text(run->json, "path", info->path);
-    put_text(run->json, "state", mica_pack_state_name(info->state));
+    mica_json_member_cstring(run->json, "model", info->source);
+    mica_json_member_cstring(run->json, "path", info->path);
+    mica_json_member_cstring(run->json, "state", mica_pack_state_name(info->state));
     mica_json_key(run->json, "bytes");
     mica_json_put_u64(run->json, info->n_bytes);
     mica_json_end_object(run->json);

@@ -240,8 +240,7 @@ static mica_status print_step(const detokenize_args *a, const int32_t *id, const
     mica_json_writer_init(&line, false);
     mica_json_begin_object(w);
     if (id) {
-        mica_json_key(w, "id");
-        mica_json_put_i64(w, *id);
+        mica_json_member_i64(w, "id", *id);
         mica_json_key(w, "piece");
         put_piece(w, a->tokenizer, *id);
     }

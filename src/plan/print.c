@@ -124,8 +124,7 @@ static void print_table(const plan *p, const int64_t *sym, text *t) {
 /* ---- JSON ---- */
 
 static void json_type(json_writer *w, const graph_type *type, const int64_t *sym) {
-    mica_json_key(w, "dtype");
-    mica_json_put_cstring(w, type->n_dims ? mica_dtype_name(type->dtype) : NULL);
+    mica_json_member_cstring(w, "dtype", type->n_dims ? mica_dtype_name(type->dtype) : NULL);
     mica_json_key(w, "shape");
     mica_json_begin_array(w);
     for (int i = 0; i < type->n_dims; i++) {
@@ -137,28 +136,22 @@ static void json_type(json_writer *w, const graph_type *type, const int64_t *sym
 static void json_operand(json_writer *w, const plan *p, const plan_operand *o, const int64_t *sym) {
     static const char *const spaces[] = {"none", "arena", "input", "const", "weight", "cache"};
     mica_json_begin_object(w);
-    mica_json_key(w, "in");
-    mica_json_put_cstring(w, spaces[o->space]);
+    mica_json_member_cstring(w, "in", spaces[o->space]);
     if (o->space != PLAN_NONE && o->space != PLAN_CACHE) json_type(w, &o->type, sym);
     if (o->space == PLAN_ARENA || o->space == PLAN_INPUT) {
-        mica_json_key(w, "offset");
-        mica_json_put_u64(w, o->offset);
+        mica_json_member_u64(w, "offset", o->offset);
     }
     if (o->space == PLAN_INPUT) {
-        mica_json_key(w, "name");
-        mica_json_put_cstring(w, p->inputs[o->slot].name);
+        mica_json_member_cstring(w, "name", p->inputs[o->slot].name);
     }
     if (o->space == PLAN_CACHE) {
-        mica_json_key(w, "layer");
-        mica_json_put_i64(w, o->slot);
+        mica_json_member_i64(w, "layer", o->slot);
     }
     if (o->space == PLAN_WEIGHT) {
         char form[64];
         mica_weight_form_text(&o->matrix->form, form, sizeof(form));
-        mica_json_key(w, "name");
-        mica_json_put_cstring(w, o->matrix->name);
-        mica_json_key(w, "form");
-        mica_json_put_cstring(w, form);
+        mica_json_member_cstring(w, "name", o->matrix->name);
+        mica_json_member_cstring(w, "form", form);
     }
     mica_json_end_object(w);
 }
@@ -166,16 +159,11 @@ static void json_operand(json_writer *w, const plan *p, const plan_operand *o, c
 static void json_step(json_writer *w, const plan *p, int32_t s, const int64_t *sym) {
     const plan_step *step = &p->steps[s];
     mica_json_begin_object(w);
-    mica_json_key(w, "step");
-    mica_json_put_i64(w, s);
-    mica_json_key(w, "op");
-    mica_json_put_cstring(w, mica_graph_op_name(step->op));
-    mica_json_key(w, "name");
-    mica_json_put_cstring(w, step->name);
-    mica_json_key(w, "kernel");
-    mica_json_put_cstring(w, step->kernel_name);
-    mica_json_key(w, "bytes");
-    mica_json_put_u64(w, mica_plan_step_bytes(step, sym));
+    mica_json_member_i64(w, "step", s);
+    mica_json_member_cstring(w, "op", mica_graph_op_name(step->op));
+    mica_json_member_cstring(w, "name", step->name);
+    mica_json_member_cstring(w, "kernel", step->kernel_name);
+    mica_json_member_u64(w, "bytes", mica_plan_step_bytes(step, sym));
     mica_json_key(w, "out");
     json_operand(w, p, &step->out, sym);
     mica_json_key(w, "src");
@@ -200,14 +188,10 @@ static void print_json(const plan *p, const int64_t *sym, text *t) {
     json_writer w;
     mica_json_writer_init(&w, true);
     mica_json_begin_object(&w);
-    mica_json_key(&w, "target");
-    mica_json_put_cstring(&w, p->target->name);
-    mica_json_key(&w, "bytes");
-    mica_json_put_u64(&w, mica_plan_bytes(p, sym));
-    mica_json_key(&w, "weight_bytes");
-    mica_json_put_u64(&w, mica_plan_weight_bytes(p));
-    mica_json_key(&w, "arena_bytes");
-    mica_json_put_u64(&w, p->arena_bytes);
+    mica_json_member_cstring(&w, "target", p->target->name);
+    mica_json_member_u64(&w, "bytes", mica_plan_bytes(p, sym));
+    mica_json_member_u64(&w, "weight_bytes", mica_plan_weight_bytes(p));
+    mica_json_member_u64(&w, "arena_bytes", p->arena_bytes);
     mica_json_key(&w, "passes");
     json_passes(&w, p->passes);
     mica_json_key(&w, "steps");

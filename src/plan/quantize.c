@@ -8,14 +8,12 @@
  *
  * Where the target multiplies in bf16 (it has tiles) that comes first.
  *
- * A quantize_rows or cast node is inserted before the first matmul that wants it. So all nodes are
- * numbered anew, in the same order. A matmul for which the target has no such kernel stays as it
- * is.
+ * A node that makes the rows is inserted before the first matmul that wants it. A matmul for which
+ * the target has no such kernel stays as it is.
  */
 #include "plan/work.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "graph/rows_i8.h"
 
@@ -28,22 +26,11 @@ typedef enum row_kind {
     N_ROW_KINDS
 } row_kind;
 
-/* The copy of the nodes while it is renumbered. */
-typedef struct renumbering {
-    plan_work *w;
-    bool bf16; /* tiles may be used */
-    graph_node *nodes;
-    int32_t n;
-    graph_id *new_id;               /* by old node */
-    graph_id *rows_of[N_ROW_KINDS]; /* by old node: new id of its rows, or GRAPH_NONE */
-    bool *live;
-} renumbering;
-
-static graph_id append(renumbering *r, const graph_node *node, bool live) {
-    r->nodes[r->n] = *node;
-    r->live[r->n] = live;
-    return r->n++;
-}
+typedef struct quantizing {
+    plan_insert in;
+    bool bf16;         /* tiles may be used */
+    graph_id *rows_of; /* [N_ROW_KINDS][old node]: new id of its rows, or GRAPH_NONE */
+} quantizing;
 
 /* Whether one byte is enough. */
 static bool is_coarse(const plan_work *w, const graph_node *matmul) {
@@ -126,53 +113,49 @@ static graph_node rows_node(const plan_work *w, const graph_node *matmul, row_ki
     return node;
 }
 
-static void renumber(const renumbering *r, graph_node *node) {
-    for (int i = 0; i < node->n_src; i++)
-        if (node->src[i] != GRAPH_NONE) node->src[i] = r->new_id[node->src[i]];
-}
-
 /* The new node that makes such rows for a matmul; what it reads is not grouped in two ways. */
-static graph_id rows_of(renumbering *r, const graph_node *matmul, row_kind kind) {
-    graph_id *id = &r->rows_of[kind][matmul->src[0]];
+static graph_id rows_of(quantizing *q, const graph_node *matmul, row_kind kind) {
+    const plan_work *w = q->in.w;
+    graph_id *id = &q->rows_of[(int32_t)kind * w->n_nodes + matmul->src[0]];
     if (*id == GRAPH_NONE) {
-        graph_node node = rows_node(r->w, matmul, kind);
-        renumber(r, &node);
-        *id = append(r, &node, true);
+        graph_node node = rows_node(w, matmul, kind);
+        mica_plan_renumber(&q->in, &node);
+        *id = mica_plan_append(&q->in, &node);
     }
     return *id;
 }
 
 /* New ids of all old nodes; the number of matmuls that were changed. */
-static int32_t insert_all(renumbering *r) {
-    const plan_work *w = r->w;
+static int32_t insert_all(quantizing *q) {
+    const plan_work *w = q->in.w;
     int32_t n_changed = 0;
     for (graph_id id = 0; id < w->n_nodes; id++) {
         graph_node node = w->nodes[id], matmul;
         graph_id rows = GRAPH_NONE;
         row_kind kind;
-        if (w->live[id] && as_quantized(w, &node, r->bf16, &kind, &matmul)) {
-            rows = rows_of(r, &matmul, kind);
+        if (w->live[id] && as_quantized(w, &node, q->bf16, &kind, &matmul)) {
+            rows = rows_of(q, &matmul, kind);
             node = matmul;
             n_changed++;
         }
-        renumber(r, &node);
+        mica_plan_renumber(&q->in, &node);
         if (rows != GRAPH_NONE) node.src[0] = rows;
-        r->new_id[id] = append(r, &node, w->live[id]);
+        q->in.new_id[id] = mica_plan_append(&q->in, &node);
     }
     return n_changed;
 }
 
-static mica_status begin(renumbering *r, mica_error *err) {
-    size_t n = (size_t)r->w->n_nodes + 1;
-    r->nodes = mica_calloc(2 * n, sizeof(*r->nodes));
-    r->live = mica_calloc(2 * n, sizeof(*r->live));
-    r->new_id = mica_calloc((1 + N_ROW_KINDS) * n, sizeof(*r->new_id));
-    if (!r->nodes || !r->live || !r->new_id)
+static mica_status begin(quantizing *q, plan_work *w, mica_error *err) {
+    size_t n = N_ROW_KINDS * (size_t)w->n_nodes;
+    mica_status st = mica_plan_insert_init(&q->in, w, err);
+    if (st) return st;
+    q->rows_of = mica_calloc(n + 1, sizeof(*q->rows_of));
+    if (!q->rows_of) {
+        mica_plan_insert_deinit(&q->in);
         return mica_fail(err, MICA_E_NOMEM, "plan: out of memory");
-    for (int kind = 0; kind < N_ROW_KINDS; kind++)
-        r->rows_of[kind] = r->new_id + (size_t)(1 + kind) * n;
-    for (size_t i = n; i < (1 + N_ROW_KINDS) * n; i++)
-        r->new_id[i] = GRAPH_NONE;
+    }
+    for (size_t i = 0; i < n; i++)
+        q->rows_of[i] = GRAPH_NONE;
     return MICA_OK;
 }
 
@@ -185,22 +168,15 @@ mica_status mica_plan_quantize(plan_work *w, mica_error *err) {
         mica_plan_note(w, "quantize: off");
         return MICA_OK;
     }
-    renumbering r = {.w = w, .bf16 = bf16};
-    mica_status st = begin(&r, err);
-    if (st) goto out;
-    int32_t n_changed = insert_all(&r);
-    memcpy(w->nodes, r.nodes, (size_t)r.n * sizeof(*r.nodes));
-    memcpy(w->live, r.live, (size_t)r.n * sizeof(*r.live));
-    for (int i = 0; i < w->g->n_outputs; i++)
-        w->outputs[i] = r.new_id[w->outputs[i]];
+    quantizing q = {.bf16 = bf16};
+    mica_status st = begin(&q, w, err);
+    if (st) return st;
+    int32_t n_changed = insert_all(&q);
     mica_plan_note(w, "quantize%s%s%s%s: %" PRId32 " matmuls read %" PRId32 " quantized tensors",
                    int16 ? " int16" : "", int8 ? " int8" : "", down ? " int8-down" : "",
-                   bf16 ? " bf16" : "", n_changed, r.n - w->n_nodes);
-    w->n_nodes = r.n;
-    mica_plan_dead_code(w);
-out:
-    mica_free(r.nodes);
-    mica_free(r.live);
-    mica_free(r.new_id);
-    return st;
+                   bf16 ? " bf16" : "", n_changed, q.in.n - w->n_nodes);
+    mica_plan_insert_take(&q.in);
+    mica_plan_insert_deinit(&q.in);
+    mica_free(q.rows_of);
+    return MICA_OK;
 }

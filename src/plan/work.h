@@ -1,7 +1,7 @@
 /* work.h: what the passes of plan/ share while one graph is compiled; private to this folder.
  *
  * The passes work on a copy of the node array, so that the graph itself stays as it was built.
- * Rewriting replaces a node in place, and quantizing inserts nodes: program order is never
+ * Rewriting replaces a node in place, splitting and quantizing insert nodes: program order is never
  * disturbed.
  */
 #ifndef MICA_PLAN_WORK_H
@@ -34,6 +34,22 @@ mica_status mica_plan_quantize(plan_work *w, mica_error *err);
 mica_status mica_plan_schedule(plan_work *w, mica_error *err);
 mica_status mica_plan_memory(plan_work *w, mica_error *err);
 mica_status mica_plan_choose(plan_work *w, mica_error *err);
+
+/* insert.c: nodes among those that are there, at most as many. */
+typedef struct plan_insert {
+    plan_work *w;
+    graph_node *nodes;
+    int32_t n;
+    graph_id *new_id; /* by old node, as far as they were appended */
+} plan_insert;
+
+mica_status mica_plan_insert_init(plan_insert *in, plan_work *w, mica_error *err);
+void mica_plan_insert_deinit(plan_insert *in);
+/* Old ids among the sources of a node become new ones. */
+void mica_plan_renumber(const plan_insert *in, graph_node *node);
+graph_id mica_plan_append(plan_insert *in, const graph_node *node);
+/* What was appended replaces the nodes of the plan. */
+void mica_plan_insert_take(plan_insert *in);
 
 /* tape.c: the step of a node, its operands resolved except for arena offsets, which count from the
  * tensor's own start. */

@@ -21,47 +21,27 @@ static const family_keys *keys_of(const char *arch) {
     return &families[0];
 }
 
-static void put_i64(json_writer *w, const char *key, int64_t v) {
-    mica_json_key(w, key);
-    mica_json_put_i64(w, v);
-}
-
-static void put_double(json_writer *w, const char *key, double v) {
-    mica_json_key(w, key);
-    mica_json_put_double(w, v);
-}
-
-static void put_text(json_writer *w, const char *key, const char *v) {
-    mica_json_key(w, key);
-    mica_json_put_cstring(w, v);
-}
-
-static void put_bool(json_writer *w, const char *key, bool v) {
-    mica_json_key(w, key);
-    mica_json_put_bool(w, v);
-}
-
 static void put_experts(json_writer *w, const synth_shape *s) {
-    put_i64(w, "num_experts", s->n_experts);
-    put_i64(w, "num_experts_per_tok", s->n_experts_used);
-    put_i64(w, "moe_intermediate_size", s->intermediate_size);
-    put_i64(w, "decoder_sparse_step", 1);
-    put_bool(w, "norm_topk_prob", true);
+    mica_json_member_i64(w, "num_experts", s->n_experts);
+    mica_json_member_i64(w, "num_experts_per_tok", s->n_experts_used);
+    mica_json_member_i64(w, "moe_intermediate_size", s->intermediate_size);
+    mica_json_member_i64(w, "decoder_sparse_step", 1);
+    mica_json_member_bool(w, "norm_topk_prob", true);
     mica_json_key(w, "mlp_only_layers");
     mica_json_begin_array(w);
     mica_json_end_array(w);
 }
 
 static void put_windows(json_writer *w, const synth_shape *s) {
-    put_i64(w, "sliding_window", s->window);
-    put_i64(w, "sliding_window_pattern", s->window_pattern);
-    put_double(w, "rope_local_base_freq", 10000);
-    put_i64(w, "query_pre_attn_scalar", s->head_dim);
+    mica_json_member_i64(w, "sliding_window", s->window);
+    mica_json_member_i64(w, "sliding_window_pattern", s->window_pattern);
+    mica_json_member_double(w, "rope_local_base_freq", 10000);
+    mica_json_member_i64(w, "query_pre_attn_scalar", s->head_dim);
 }
 
 static void put_spec(json_writer *w, int64_t group, int64_t bits) {
-    put_i64(w, "group_size", group);
-    put_i64(w, "bits", bits);
+    mica_json_member_i64(w, "group_size", group);
+    mica_json_member_i64(w, "bits", bits);
 }
 
 static void put_quantization(json_writer *w, const synth_model *m, const synth_options *options) {
@@ -86,23 +66,23 @@ void mica_synth_fill_config(json_writer *w, const synth_model *m, const synth_op
     mica_json_begin_array(w);
     mica_json_put_cstring(w, keys->class_name);
     mica_json_end_array(w);
-    put_text(w, "model_type", s->arch);
-    put_text(w, "torch_dtype", "bfloat16");
-    put_i64(w, "num_hidden_layers", s->n_layers);
-    put_i64(w, "hidden_size", s->hidden_size);
-    put_i64(w, "intermediate_size", s->intermediate_size);
-    put_i64(w, "num_attention_heads", s->n_heads);
-    put_i64(w, "num_key_value_heads", s->n_kv_heads);
-    put_i64(w, "head_dim", s->head_dim);
-    put_i64(w, "vocab_size", s->vocab_size);
-    put_i64(w, "max_position_embeddings", s->max_positions);
-    put_double(w, "rms_norm_eps", SYNTH_EPS);
-    put_double(w, "rope_theta", s->rope_theta);
-    put_bool(w, "tie_word_embeddings", s->tied);
-    put_bool(w, "attention_bias", false);
-    put_text(w, keys->activation_key, keys->activation);
-    put_i64(w, "bos_token_id", SYNTH_BOS);
-    put_i64(w, "eos_token_id", SYNTH_EOS);
+    mica_json_member_cstring(w, "model_type", s->arch);
+    mica_json_member_cstring(w, "torch_dtype", "bfloat16");
+    mica_json_member_i64(w, "num_hidden_layers", s->n_layers);
+    mica_json_member_i64(w, "hidden_size", s->hidden_size);
+    mica_json_member_i64(w, "intermediate_size", s->intermediate_size);
+    mica_json_member_i64(w, "num_attention_heads", s->n_heads);
+    mica_json_member_i64(w, "num_key_value_heads", s->n_kv_heads);
+    mica_json_member_i64(w, "head_dim", s->head_dim);
+    mica_json_member_i64(w, "vocab_size", s->vocab_size);
+    mica_json_member_i64(w, "max_position_embeddings", s->max_positions);
+    mica_json_member_double(w, "rms_norm_eps", SYNTH_EPS);
+    mica_json_member_double(w, "rope_theta", s->rope_theta);
+    mica_json_member_bool(w, "tie_word_embeddings", s->tied);
+    mica_json_member_bool(w, "attention_bias", false);
+    mica_json_member_cstring(w, keys->activation_key, keys->activation);
+    mica_json_member_i64(w, "bos_token_id", SYNTH_BOS);
+    mica_json_member_i64(w, "eos_token_id", SYNTH_EOS);
     if (s->n_experts) put_experts(w, s);
     if (s->window) put_windows(w, s);
     put_quantization(w, m, options);

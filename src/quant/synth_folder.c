@@ -166,8 +166,7 @@ static void index_shard(json_writer *w, const synth_model *m, size_t begin, size
         for (int k = 0; k < (m->tensors[i].is_vector ? 1 : 3); k++) {
             char name[128];
             name_of(&m->tensors[i], suffixes[k], name);
-            mica_json_key(w, name);
-            mica_json_put_cstring(w, file);
+            mica_json_member_cstring(w, name, file);
         }
 }
 

@@ -49,20 +49,17 @@ static void put_token(json_writer *w, int64_t id) {
 }
 
 static void put_text(json_writer *w, const char *key, const char *v) {
-    mica_json_key(w, key);
-    mica_json_put_cstring(w, v);
+    mica_json_member_cstring(w, key, v);
 }
 
 static void put_bool(json_writer *w, const char *key, bool v) {
-    mica_json_key(w, key);
-    mica_json_put_bool(w, v);
+    mica_json_member_bool(w, key, v);
 }
 
 static void put_added(json_writer *w, int64_t id) {
     static const char *const off[] = {"single_word", "lstrip", "rstrip", "normalized"};
     mica_json_begin_object(w);
-    mica_json_key(w, "id");
-    mica_json_put_i64(w, id);
+    mica_json_member_i64(w, "id", id);
     mica_json_key(w, "content");
     put_token(w, id);
     for (size_t i = 0; i < sizeof(off) / sizeof(off[0]); i++)
@@ -90,8 +87,7 @@ static void put_bpe(json_writer *w, int64_t vocab_size) {
     mica_json_begin_object(w);
     for (int64_t id = 0; id < vocab_size; id++) {
         token[mica_synth_token(id, token)] = 0;
-        mica_json_key(w, token);
-        mica_json_put_i64(w, id);
+        mica_json_member_i64(w, token, id);
     }
     mica_json_end_object(w);
     mica_json_key(w, "merges");

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json_literal.h"
 #include "text/grammar/machine.h"
 #include "text/grammar/schema.h"
 #include "text/grammar/strings_expr.h"

@@ -428,23 +428,29 @@ static bool try_first(const loop_slice *s, uint64_t *mask) {
     return true;
 }
 
-/* Makes t->dense of all plain tokens that fit. False: it cannot. */
-static bool take_loop(grammar_machine *m, uint32_t state, token_mask *t) {
-    loop_slice s;
-    if (!m->vocab->has_text || !find_loop(&s, m, state) || !are_odd_few(&s)) return false;
+/* Makes t->dense of the tokens of a slice that fit. False: it cannot. */
+static bool take_tokens(const loop_slice *s, const uint64_t *slice, token_mask *t) {
+    grammar_machine *m = s->m;
     uint64_t *mask = mica_malloc(m->n_words * sizeof(*mask));
     if (!mask) {
         m->lazy.status = MICA_E_NOMEM;
         return false;
     }
-    fill_loop(&s, m->vocab->slices[SLICE_NO_LIMIT], mask);
-    if (!try_first(&s, mask) || !try_odd(&s, mask)) {
+    fill_loop(s, slice, mask);
+    if (!try_first(s, mask) || !try_odd(s, mask)) {
         mica_free(mask);
         return false;
     }
     t->dense = mask;
     m->mask_bytes += m->n_words * sizeof(*mask);
     return true;
+}
+
+/* All plain tokens. */
+static bool take_loop(grammar_machine *m, uint32_t state, token_mask *t) {
+    loop_slice s;
+    return m->vocab->has_text && find_loop(&s, m, state) && are_odd_few(&s) &&
+           take_tokens(&s, m->vocab->slices[SLICE_NO_LIMIT], t);
 }
 
 /* Most characters lead to a target, and behind it text without those that are `out` fits, as far as
@@ -471,23 +477,11 @@ static bool find_chain(loop_slice *s, grammar_machine *m, uint32_t state) {
     return count_cover(m, s->target, skips, &is_exact) >= SLICE_MAX_CHARS && !is_exact;
 }
 
-/* Makes t->dense of the short plain tokens that fit. False: it cannot. */
+/* Short plain tokens. */
 static bool take_chain(grammar_machine *m, uint32_t state, token_mask *t) {
     loop_slice s;
-    if (!m->vocab->has_text || !find_chain(&s, m, state)) return false;
-    uint64_t *mask = mica_malloc(m->n_words * sizeof(*mask));
-    if (!mask) {
-        m->lazy.status = MICA_E_NOMEM;
-        return false;
-    }
-    fill_loop(&s, m->vocab->slices[SLICE_MAX_CHARS], mask);
-    if (!try_first(&s, mask) || !try_odd(&s, mask)) {
-        mica_free(mask);
-        return false;
-    }
-    t->dense = mask;
-    m->mask_bytes += m->n_words * sizeof(*mask);
-    return true;
+    return m->vocab->has_text && find_chain(&s, m, state) &&
+           take_tokens(&s, m->vocab->slices[SLICE_MAX_CHARS], t);
 }
 
 /* Whether every plain character leads back to the state. */

@@ -49,39 +49,29 @@ static const char *special_text(const older_load *load, const char *key, const c
 
 /* ---- writing ---- */
 
-static void put_flag(json_writer *w, const char *key, bool value) {
-    mica_json_key(w, key);
-    mica_json_put_bool(w, value);
-}
-
-static void put_text(json_writer *w, const char *key, const char *value) {
-    mica_json_key(w, key);
-    mica_json_put_cstring(w, value);
-}
-
 static void put_steps(json_writer *w, const older_load *load) {
     const json_value *accents = mica_json_find_set(load->settings, "strip_accents");
     mica_json_key(w, "normalizer");
     mica_json_begin_object(w);
-    put_text(w, "type", "BertNormalizer");
-    put_flag(w, "clean_text", true);
-    put_flag(w, "handle_chinese_chars",
+    mica_json_member_cstring(w, "type", "BertNormalizer");
+    mica_json_member_bool(w, "clean_text", true);
+    mica_json_member_bool(w, "handle_chinese_chars",
              mica_json_bool(mica_json_find_set(load->settings, "tokenize_chinese_chars"), true));
     mica_json_key(w, "strip_accents");
     if (accents) mica_json_put_bool(w, mica_json_bool(accents, false));
     if (!accents) mica_json_put_null(w);
-    put_flag(w, "lowercase",
+    mica_json_member_bool(w, "lowercase",
              mica_json_bool(mica_json_find_set(load->settings, "do_lower_case"), true));
     mica_json_end_object(w);
     mica_json_key(w, "pre_tokenizer");
     mica_json_begin_object(w);
-    put_text(w, "type", "BertPreTokenizer");
+    mica_json_member_cstring(w, "type", "BertPreTokenizer");
     mica_json_end_object(w);
     mica_json_key(w, "decoder");
     mica_json_begin_object(w);
-    put_text(w, "type", "WordPiece");
-    put_text(w, "prefix", "##");
-    put_flag(w, "cleanup", true);
+    mica_json_member_cstring(w, "type", "WordPiece");
+    mica_json_member_cstring(w, "prefix", "##");
+    mica_json_member_bool(w, "cleanup", true);
     mica_json_end_object(w);
 }
 
@@ -100,17 +90,16 @@ static void put_model(json_writer *w, const older_load *load, const char *data, 
     int64_t id = 0;
     mica_json_key(w, "model");
     mica_json_begin_object(w);
-    put_text(w, "type", "WordPiece");
-    put_text(w, "unk_token", special_text(load, "unk_token", "[UNK]"));
-    put_text(w, "continuing_subword_prefix", "##");
+    mica_json_member_cstring(w, "type", "WordPiece");
+    mica_json_member_cstring(w, "unk_token", special_text(load, "unk_token", "[UNK]"));
+    mica_json_member_cstring(w, "continuing_subword_prefix", "##");
     mica_json_key(w, "vocab");
     mica_json_begin_object(w);
     for (size_t begin = 0, next; begin < n; begin = next, id++) {
         size_t n_line = read_line(data, n, begin, &next);
         char *key = mica_strndup(data + begin, n_line);
         if (!key) w->failed = true;
-        if (key) mica_json_key(w, key);
-        mica_json_put_i64(w, id);
+        if (key) mica_json_member_i64(w, key, id);
         mica_free(key);
     }
     mica_json_end_object(w);
@@ -153,17 +142,16 @@ static void put_ends(json_writer *w, const older_load *load, const char *data, s
         ids[i] = line_of(data, n, texts[i]);
         if (ids[i] < 0) continue;
         mica_json_begin_object(w);
-        mica_json_key(w, "id");
-        mica_json_put_i64(w, ids[i]);
-        put_text(w, "content", texts[i]);
-        put_flag(w, "special", true);
+        mica_json_member_i64(w, "id", ids[i]);
+        mica_json_member_cstring(w, "content", texts[i]);
+        mica_json_member_bool(w, "special", true);
         mica_json_end_object(w);
     }
     mica_json_end_array(w);
     if (ids[0] < 0 || ids[1] < 0) return;
     mica_json_key(w, "post_processor");
     mica_json_begin_object(w);
-    put_text(w, "type", "BertProcessing");
+    mica_json_member_cstring(w, "type", "BertProcessing");
     put_pair(w, "cls", texts[0], ids[0]);
     put_pair(w, "sep", texts[1], ids[1]);
     mica_json_end_object(w);
@@ -176,7 +164,7 @@ mica_status mica_older_open_words(tokenizer **out, const older_load *load, const
     json_writer w;
     mica_json_writer_init(&w, false);
     mica_json_begin_object(&w);
-    put_text(&w, "version", "1.0");
+    mica_json_member_cstring(&w, "version", "1.0");
     put_steps(&w, load);
     put_ends(&w, load, data, n);
     put_model(&w, load, data, n);

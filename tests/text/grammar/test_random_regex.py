@@ -4,12 +4,11 @@ pattern of a JSON schema. Usage: test_random_regex.py PROBE [N [SEED]]
 """
 
 import json
-import random
 import re
 import signal
 import sys
 
-from probe import Probe
+from probe import run_seeds
 
 ATOMS = ["a", "b", "ab", ".", "[ab]", "[^a]", "\\d", "\\w", "\\n", "\\\\", "\"", "[a-c0-3]", "é", "[^\\W]",
          "\\x41", "\\u00e9", "[\\d\"]", "\\.", "[\\]\\-]", "/"]
@@ -104,17 +103,9 @@ def check(probe, rng, seed, counts):
 
 
 def main():
-    n = int(sys.argv[2]) if len(sys.argv) > 2 else 300
-    first = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     counts = {"whole": 0, "matches": 0, "search": 0, "unanswered": 0}
     signal.signal(signal.SIGALRM, give_up)
-    n_wrong = 0
-    with Probe(sys.argv[1]) as probe:
-        for seed in range(first, first + n):
-            n_wrong += check(probe, random.Random(seed), seed, counts)
-            if n_wrong > 5:
-                break
-    print(f"seeds {first} to {first + n - 1}:", counts, "wrong:", n_wrong)
+    _, n_wrong = run_seeds(check, counts)
     if counts["unanswered"] * 1000 > counts["whole"]:
         print("too many texts had no answer")
         return 1

@@ -6,10 +6,9 @@ Usage: test_random_schemas.py PROBE [N [SEED]]
 """
 
 import json
-import random
 import sys
 
-from probe import Probe
+from probe import run_seeds
 
 try:
     import jsonschema
@@ -195,21 +194,17 @@ def check(probe, rng, schema, seed, counts):
     return n_wrong
 
 
+def check_seed(probe, rng, seed, counts):
+    try:
+        return check(probe, rng, Maker(rng).document(), seed, counts)
+    except RecursionError:  # a branch that is only a reference to itself
+        counts["endless"] = counts.get("endless", 0) + 1
+        return 0
+
+
 def main():
-    n = int(sys.argv[2]) if len(sys.argv) > 2 else 300
-    first = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     counts = {"walks": 0, "cut": 0, "mutants": 0, "accepted mutants": 0}
-    n_wrong = 0
-    with Probe(sys.argv[1]) as probe:
-        for seed in range(first, first + n):
-            rng = random.Random(seed)
-            try:
-                n_wrong += check(probe, rng, Maker(rng).document(), seed, counts)
-            except RecursionError:  # a branch that is only a reference to itself
-                counts["endless"] = counts.get("endless", 0) + 1
-            if n_wrong > 5:
-                break
-    print(f"seeds {first} to {first + n - 1}:", counts, "wrong:", n_wrong)
+    n, n_wrong = run_seeds(check_seed, counts)
     return 1 if n_wrong or counts["walks"] < n else 0
 
 

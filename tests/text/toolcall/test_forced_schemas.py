@@ -7,13 +7,12 @@ Usage: test_forced_schemas.py FORCED_PROBE [N [SEED]]
 """
 
 import json
-import random
 import re
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "grammar"))
-from probe import Probe  # noqa: E402
+from probe import run_seeds  # noqa: E402
 
 try:
     import jsonschema
@@ -213,17 +212,8 @@ def check_places(probe, name):
 
 
 def main():
-    n = int(sys.argv[2]) if len(sys.argv) > 2 else 300
-    first = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     counts = {"walks": 0, "cut": 0, "mutants": 0, "accepted mutants": 0}
-    n_wrong = 0
-    with Probe(sys.argv[1]) as probe:
-        n_wrong += sum(check_places(probe, name) for name in FORMATS[3:])
-        for seed in range(first, first + n):
-            n_wrong += check(probe, random.Random(seed), seed, counts)
-            if n_wrong > 5:
-                break
-    print(f"seeds {first} to {first + n - 1}:", counts, "wrong:", n_wrong)
+    n, n_wrong = run_seeds(check, counts, before=lambda probe: sum(check_places(probe, name) for name in FORMATS[3:]))
     return 1 if n_wrong or counts["walks"] < n or counts["cut"] * 10 > counts["walks"] else 0
 
 

@@ -3,27 +3,14 @@
  * Operands as in ref/attention.c; parts and the tensor that holds them as in
  * graph/attention_parts.h. A score has 16 sums of fused multiply-adds joined by the tree of
  * lanes.h: channel i goes to sum i mod 16, in a bf16 cache to sum i/2 mod 16, since two of its
- * channels are one word. A part visits its tiles in ascending order: the larger of the maximum so
- * far and the tile's; total and sum scaled to it; p = exp(s - max); the sum of p as 16 interleaved
- * sums, added to the sum; total = fma(p, v, total), ascending. A sink is there before the first
- * tile of part 0. The join takes parts with a sum in ascending order, each times exp(its max - the
- * largest): fma(total, that, out), then divides by the sum. The softcap is f32 throughout. A
- * block-table entry below zero stands for zeros. Unit: one part of one head of one row; one head of
- * one row of a join. Profile: fast (lever parts). Source: docs/numerics.md 5.
+ * channels are one word. A part visits its tiles in ascending order (online_softmax.h). A sink is
+ * there before the first tile of part 0. The join takes parts with a sum in ascending order, each
+ * times exp(its max - the largest): fma(total, that, out), then divides by the sum. The softcap is
+ * f32 throughout. A block-table entry below zero stands for zeros. Unit: one part of one head of
+ * one row; one head of one row of a join. Profile: fast (lever parts). Source: docs/numerics.md 5.
  */
-#include <math.h>
-
-#include "backend/cpu/activation.h"
-#include "backend/cpu/kv_access.h"
-#include "backend/cpu/lanes.h"
-#include "backend/cpu/operand.h"
+#include "backend/cpu/ref/online_softmax.h"
 #include "graph/attention_parts.h"
-
-/* Scaled query and scores of a tile; sums so far, in the output. */
-typedef struct part_state {
-    float *q, *scores, *total;
-    float max, sum;
-} part_state;
 
 static size_t scratch_part(const kernel_call *call) {
     int64_t n = call->attr->attention.layout.head_dim + ATTENTION_TILE;
@@ -34,69 +21,21 @@ static int64_t n_parts_of(const kernel_call *call, int64_t n_heads) {
     return attention_n_parts(n_heads, call->attr->attention.layout.n_kv_heads);
 }
 
-static float score(const kernel_call *call, const attention_row *row, int64_t kv, int64_t pos,
-                   const float *q) {
-    const kv_layout *l = &call->attr->attention.layout;
-    int64_t block = row->table[pos / KV_BLOCK], step = l->dtype == MICA_BF16 ? 2 : 1;
-    float cap = call->attr->attention.softcap, lanes[N_LANES] = {0};
-    if (block >= 0) {
-        const uint8_t *key = kv_key(l, call->src[ATT_CACHE].data, block, kv, pos);
-        for (int64_t i = 0; i < l->head_dim; i++) {
-            float *sum = &lanes[i / step % N_LANES];
-            *sum = fmaf(q[i], mica_load_f(key, l->dtype, (size_t)i), *sum);
-        }
+static float score(const kv_layout *l, const uint8_t *key, const float *q) {
+    int64_t step = l->dtype == MICA_BF16 ? 2 : 1;
+    float lanes[N_LANES] = {0};
+    for (int64_t i = 0; i < l->head_dim; i++) {
+        float *sum = &lanes[i / step % N_LANES];
+        *sum = fmaf(q[i], mica_load_f(key, l->dtype, (size_t)i), *sum);
     }
-    float x = lanes_join(lanes);
-    return cap > 0.0f ? act_softcap(x, cap, MICA_F32) : x;
-}
-
-/* Keys [lo, hi) of one tile. */
-static void attend_tile(const kernel_call *call, const attention_row *row, int64_t kv, int64_t lo,
-                        int64_t hi, part_state *s) {
-    const kv_layout *l = &call->attr->attention.layout;
-    float lanes[N_LANES] = {0}, max = -INFINITY;
-    for (int64_t j = lo; j < hi; j++) {
-        float x = score(call, row, kv, j, s->q);
-        s->scores[j % ATTENTION_TILE] = x;
-        if (x > max) max = x;
-    }
-    max = max > s->max ? max : s->max;
-    float kept = exp_fused(s->max - max);
-    for (int64_t i = 0; i < l->v_head_dim; i++)
-        s->total[i] = s->total[i] * kept;
-    for (int64_t j = lo; j < hi; j++) {
-        int64_t block = row->table[j / KV_BLOCK];
-        float p = exp_fused(s->scores[j % ATTENTION_TILE] - max);
-        lanes[j % N_LANES] += p;
-        if (block < 0) continue;
-        const uint8_t *value = kv_value(l, call->src[ATT_CACHE].data, block, kv, j);
-        for (int64_t i = 0; i < l->v_head_dim; i++)
-            s->total[i] = fmaf(p, mica_load_f(value, l->dtype, (size_t)i), s->total[i]);
-    }
-    kept = s->sum * kept;
-    s->sum = kept + lanes_join(lanes);
-    s->max = max;
-}
-
-static void begin_part(const kernel_call *call, int64_t row, int64_t head, int64_t part,
-                       part_state *s) {
-    const kv_layout *l = &call->attr->attention.layout;
-    const kernel_operand *sinks = &call->src[ATT_SINKS];
-    bool has_sink = part == 0 && call->n_src > ATT_SINKS && sinks->data;
-    operand_load_row(&call->src[ATT_Q], row * call->src[ATT_Q].dim[1] + head, s->q);
-    for (int64_t i = 0; i < l->head_dim; i++)
-        s->q[i] = s->q[i] * call->attr->attention.scale;
-    for (int64_t i = 0; i < l->v_head_dim; i++)
-        s->total[i] = 0.0f;
-    s->max = has_sink ? operand_load(sinks, head * operand_step(sinks)) : -INFINITY;
-    s->sum = has_sink ? 1.0f : 0.0f;
+    return lanes_join(lanes);
 }
 
 static void run_parts(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
     const kv_layout *l = &call->attr->attention.layout;
     int64_t n_heads = call->src[ATT_Q].dim[1], n_parts = n_parts_of(call, n_heads);
     int64_t n = n_heads * n_parts, dv = l->v_head_dim;
-    part_state s = {.q = scratch};
+    head_state s = {.q = scratch};
     s.scores = s.q + l->head_dim;
     for (int64_t u = begin; u < end; u++) {
         int64_t r = u / n, place = u % n, head = place / n_parts, part = place % n_parts;
@@ -106,13 +45,8 @@ static void run_parts(const kernel_call *call, int64_t begin, int64_t end, void 
         s.total = out + place * dv;
         s.max = -INFINITY;
         s.sum = 0.0f;
-        if (keys.lo < keys.hi) begin_part(call, r, head, part, &s);
-        for (int64_t lo = keys.lo; lo < keys.hi;) {
-            int64_t hi = (lo / ATTENTION_TILE + 1) * ATTENTION_TILE;
-            if (hi > keys.hi) hi = keys.hi;
-            attend_tile(call, &row, head / (n_heads / l->n_kv_heads), lo, hi, &s);
-            lo = hi;
-        }
+        if (keys.lo < keys.hi) begin_head(call, r, head, part == 0, &s);
+        attend_keys(call, &row, head / (n_heads / l->n_kv_heads), keys, score, &s);
         out[attention_parts_max(n, dv) + place] = s.max;
         out[attention_parts_sum(n, dv) + place] = s.sum;
     }

@@ -13,7 +13,7 @@
 #include <math.h>
 
 #include "backend/cpu/kv_access.h"
-#include "backend/cpu/vector/activate.h"
+#include "backend/cpu/vector/tile_softmax.h"
 
 #define FLASH_INLINE static inline __attribute__((always_inline))
 #define FLASH_PAIRS 96
@@ -188,33 +188,6 @@ static inline void flash_multiply(const flash_operands *p, int64_t n_r) {
         flash_multiply_way(p, n_r, false);
 }
 
-/* The largest score of [lo, hi); scores of [first, last) beside them become -infinity. */
-static inline float flash_largest(const kernel_call *call, float *scores, int64_t first,
-                                  int64_t last, int64_t lo, int64_t hi) {
-    float cap = call->attr->attention.softcap;
-    v16 max = v16_set(-INFINITY);
-    for (int64_t i = first; i < last && cap > 0.0f; i += 16)
-        v16_store(scores + i, v16_softcap(v16_load(scores + i), cap, MICA_F32));
-    for (int64_t i = first; i < lo; i++)
-        scores[i] = -INFINITY;
-    for (int64_t i = hi; i < last; i++)
-        scores[i] = -INFINITY;
-    for (int64_t i = first; i < last; i += 16)
-        max = v16_max(v16_load(scores + i), max);
-    return v16_largest(max);
-}
-
-/* Scores become probabilities relative to max; their sum. */
-static inline float flash_soften(float *scores, int64_t first, int64_t last, float max) {
-    v16 sum = v16_zero();
-    for (int64_t i = first; i < last; i += 16) {
-        v16 p = v16_exp_fused(v16_sub(v16_load(scores + i), v16_set(max)));
-        v16_store(scores + i, p);
-        sum = v16_add(sum, p);
-    }
-    return v16_join(sum);
-}
-
 /* What some pairs see of a tile: [lo, hi) of each, and of all. */
 typedef struct flash_view {
     int64_t los[V16_FLASH_ROWS], his[V16_FLASH_ROWS];
@@ -245,7 +218,7 @@ static inline void flash_weigh(const kernel_call *call, const flash_space *s, co
         max[i] = s->max[m + i];
         kept[i] = 0.0f;
         if (v->los[i] >= v->his[i]) continue;
-        float most = flash_largest(call, row, first, last, v->los[i], v->his[i]);
+        float most = tile_largest(call, row, first, last, v->los[i], v->his[i]);
         if (most > max[i]) max[i] = most;
         kept[i] = s->max[m + i] - max[i];
     }
@@ -256,7 +229,7 @@ static inline void flash_weigh(const kernel_call *call, const flash_space *s, co
             memset(row + first, 0, (size_t)(last - first) * sizeof(float));
             continue;
         }
-        s->sum[m + i] = fmaf(s->sum[m + i], kept[i], flash_soften(row, first, last, max[i]));
+        s->sum[m + i] = fmaf(s->sum[m + i], kept[i], tile_soften(row, first, last, max[i]));
         s->max[m + i] = max[i];
     }
 }

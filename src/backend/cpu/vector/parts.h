@@ -15,7 +15,7 @@
 #include <math.h>
 
 #include "backend/cpu/kv_access.h"
-#include "backend/cpu/vector/activate.h"
+#include "backend/cpu/vector/tile_softmax.h"
 #include "graph/attention_parts.h"
 
 #define PARTS_INLINE static inline __attribute__((always_inline))
@@ -213,30 +213,14 @@ PARTS_INLINE void parts_score_keys(const parts_space *s, const parts_rows *keys,
 static inline void parts_soften(const kernel_call *call, parts_space *s, int64_t head, int64_t lo,
                                 int64_t hi) {
     float *scores = s->scores + head * ATTENTION_TILE, *total = s->total + head * s->dv_wide;
-    float cap = call->attr->attention.softcap, largest;
     int64_t first = lo / 16 * 16, last = padded(hi);
-    v16 max = v16_set(-INFINITY), sum = v16_zero();
-    for (int64_t i = first; i < last && cap > 0.0f; i += 16)
-        v16_store(scores + i, v16_softcap(v16_load(scores + i), cap, MICA_F32));
-    for (int64_t i = first; i < lo; i++)
-        scores[i] = -INFINITY;
-    for (int64_t i = hi; i < last; i++)
-        scores[i] = -INFINITY;
-    for (int64_t i = first; i < last; i += 16)
-        max = v16_max(v16_load(scores + i), max);
-    largest = v16_largest(max);
-    largest = largest > s->max[head] ? largest : s->max[head];
-    float kept = exp_fused(s->max[head] - largest);
+    float max = tile_largest(call, scores, first, last, lo, hi);
+    if (!(max > s->max[head])) max = s->max[head];
+    float kept = exp_fused(s->max[head] - max);
     for (int64_t i = 0; i < s->dv_wide; i += 16)
         v16_store(total + i, v16_mul(v16_load(total + i), v16_set(kept)));
-    for (int64_t i = first; i < last; i += 16) {
-        v16 p = v16_exp_fused(v16_sub(v16_load(scores + i), v16_set(largest)));
-        v16_store(scores + i, p);
-        sum = v16_add(sum, p);
-    }
-    kept = s->sum[head] * kept;
-    s->sum[head] = kept + v16_join(sum);
-    s->max[head] = largest;
+    s->sum[head] = fmaf(s->sum[head], kept, tile_soften(scores, first, last, max));
+    s->max[head] = max;
 }
 
 /* ---- values ---- */
