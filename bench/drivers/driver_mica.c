@@ -43,11 +43,12 @@ int main(int argc, char **argv) {
     double begin = driver_now_s();
     tokenizer *t = NULL; /* nothing here needs it, but a start that people see does */
     if (mica_engine_open(&e, argv[1], &options, &err)) return fail(&err);
-    if (mica_tokenizer_open(&t, argv[1], &err)) return fail(&err);
+    mica_status st = mica_tokenizer_open(&t, argv[1], &err);
+    if (st && st != MICA_E_NOT_FOUND) return fail(&err); /* converted folders have none */
     mica_tokenizer_free(t);
     driver_ready(driver_now_s() - begin);
     driver_request r;
-    mica_status st = MICA_OK;
+    st = MICA_OK;
     while (!st && driver_next(&r))
         st = run(e, &r, &err);
     mica_engine_close(e);
