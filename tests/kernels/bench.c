@@ -158,14 +158,15 @@ static void bench_bf16(const cpu_table *table, const char *isa) {
 /* Prompts on machines without tiles: shapes of SmolLM2 and of a 1b model, each form as GGUF files
  * have it. */
 static void bench_prompts(const cpu_table *table, const char *isa) {
-    static const int64_t shapes[][2] = {{1536, 576}, {576, 1536}, {2048, 2048}, {8192, 2048}};
+    static const int64_t shapes[][2] = {
+        {1536, 576}, {576, 1536}, {2048, 2048}, {8192, 2048}, {2048, 8192}};
     if (!strcmp(isa, "ref")) return;
     for (int form = 0; form < check_form_count(); form++) {
         weight_form f;
         check_form_at(form, &f);
         bool q4 = f.kind == WEIGHT_AFFINE && f.group == 32 && f.scale == SCALE_F16 && f.bits == 4;
-        if (!q4 || f.bias != BIAS_GROUP) continue;
-        for (int i = 0; i < 4; i++)
+        if (!q4 || f.bias == BIAS_NONE) continue;
+        for (int i = 0; i < 5; i++)
             for (int fine = 0; fine < 2; fine++) {
                 bench_peak(PEAK_INT8);
                 bench_matmul_i8(table, isa, form, CHECK_PANELS, fine, 512, shapes[i][0],

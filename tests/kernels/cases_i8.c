@@ -32,6 +32,12 @@ static double code_at(const uint8_t *row, int64_t i, int64_t n, bool fine) {
     return fine ? ROWS_I8_FINE * code + (int8_t)row[rows_i8_rest(n) + i] : code;
 }
 
+static int32_t count_at(const uint8_t *row, int64_t at) {
+    int32_t count;
+    memcpy(&count, row + at, 4);
+    return count;
+}
+
 static double largest_of(const kernel_operand *x, int64_t r, int64_t g, int64_t n) {
     double most = 0;
     for (int64_t k = 32 * g; k < 32 * g + 32 && k < n; k++)
@@ -53,6 +59,11 @@ static void truth_group(const check_case *c, int64_t r, int64_t g, const uint8_t
         if (fabs(code - ideal) > 0.5001 + 3 * CHECK_U * top) want[k] = 1000;
         sums[k / 16 % 2] += code;
     }
+    const double counts[3] = {sums[0] + sums[1], sums[0], sums[1]};
+    const int64_t at_counts[3] = {rows_i8_counts(n) + 4 * g, rows_i8_half_counts(n) + 8 * g,
+                                  rows_i8_half_counts(n) + 8 * g + 4};
+    for (int k = 0; k < 3; k++)
+        if (count_at(row, at_counts[k]) != -128 * (int32_t)counts[k]) want[at_counts[k]] = 1000;
     double s = most / top;
     const double expected[4] = {s, s * (sums[0] + sums[1]), s * sums[0], s * sums[1]};
     const int64_t at[4] = {rows_i8_scales(n) + 4 * g, rows_i8_sums(n) + 4 * g,
@@ -106,6 +117,9 @@ void check_rows_i8(check_case *c, int64_t n_rows, int64_t n, bool fine) {
             for (int h = 0; h < 2; h++)
                 mica_store_f(row + rows_i8_halves(n), MICA_F32, (size_t)(2 * g + h),
                              s * (float)sums[h]);
+            const int32_t counts[3] = {-128 * (sums[0] + sums[1]), -128 * sums[0], -128 * sums[1]};
+            memcpy(row + rows_i8_counts(n) + 4 * g, counts, 4);
+            memcpy(row + rows_i8_half_counts(n) + 8 * g, counts + 1, 8);
         }
     }
     if (c->call.n_src < 1) c->call.n_src = 1;
@@ -114,7 +128,8 @@ void check_rows_i8(check_case *c, int64_t n_rows, int64_t n, bool fine) {
 bool check_form_takes_i8(int i) {
     weight_form f;
     check_form_at(i % check_form_count(), &f);
-    return f.kind == WEIGHT_AFFINE || (f.kind == WEIGHT_TABLE && f.table != TABLE_E4M3);
+    return (f.kind == WEIGHT_AFFINE && f.bias != BIAS_NONE) ||
+           (f.kind == WEIGHT_TABLE && f.table != TABLE_E4M3);
 }
 
 static void make_matmul_i8(check_case *c) {

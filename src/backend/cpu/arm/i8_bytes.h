@@ -224,7 +224,10 @@ I8_INLINE void i8_stream_way_run(const i8_form *f, const i8_lanes *l, const uint
         int64_t group = (b >> f->block_shift) * l->stride;
         v16 s =
             v16_mul(v16_load(l->scales + group), v16_set(x_scales[b * way.block / ROWS_I8_GROUP]));
-        if (f->has_bias) acc = i8_fma(v16_load(l->biases + group), v16_set(x_sums[b]), acc);
+        if (f->has_bias)
+            acc = i8_fma(v16_load(l->biases + group), v16_set(x_sums[b]), acc);
+        else
+            dots = v16i_add(dots, v16i_set((uint32_t)i8_zero_dot(f, x, n, b)));
         acc = i8_fma(s, v16_of_int(dots), acc);
     }
     v16_store(sums, acc);

@@ -82,7 +82,7 @@ static void weight_row(const weight_matrix *m, int64_t o, float *out) {
         float scale, bias;
         mica_weight_group(m, o, i / m->form.group, &scale, &bias);
         scale *= f.unit;
-        if (f.is_table) bias = -(f.zero * scale);
+        if (f.is_table) bias = -((float)f.zero * scale);
         uint32_t code = mica_weight_code(m, o, i);
         float w = fmaf(scale, (float)(f.is_table ? f.table[code] : code), bias);
         out[rows_bf16_place(i)] = flush(mica_round_to(flush(w), MICA_BF16));

@@ -3,7 +3,8 @@
  * quantize_rows: x [n_rows, n] -> rows of graph/rows_i8.h; unit: one row.
  * matmul_i8: out[r, o] = sum over blocks b, ascending, of
  *     fma(bias[o, b], sum[r, b], .) and fma(scale[o, b] * scale[r, b], dot[r, o, b], .)
- * in f32, where dot is the exact integer dot of the codes (below 2^28); unit: one output column.
+ * in f32, where dot is the exact integer dot of the codes (below 2^28). Of a form whose zero point
+ * is a constant it is the dot of code - zero, and there is no bias. Unit: one output column.
  * glu_matmul_i8: act(gate) * up of two such, act being act_glu_fused.
  * Profile: fast (levers int8 and int16). Source: docs/numerics.md 5.
  */
@@ -41,6 +42,11 @@ static float quantize_group(const float *x, int64_t n, uint8_t *codes, uint8_t *
 
 static void put(uint8_t *at, int64_t i, float x) { memcpy(at + 4 * i, &x, 4); }
 
+static void put_count(uint8_t *at, int64_t i, int sum) {
+    int32_t count = -ROWS_I8_ZERO * sum;
+    memcpy(at + 4 * i, &count, 4);
+}
+
 static void quantize_row(const float *x, int64_t n, bool fine, uint8_t *row) {
     memset(row, 0, (size_t)rows_i8_bytes(n, fine));
     for (int64_t g = 0; g * ROWS_I8_GROUP < n; g++) {
@@ -51,8 +57,11 @@ static void quantize_row(const float *x, int64_t n, bool fine, uint8_t *row) {
                                      row + first, rest, sums);
         put(row + rows_i8_scales(n), g, scale);
         put(row + rows_i8_sums(n), g, scale * (float)(sums[0] + sums[1]));
-        put(row + rows_i8_halves(n), 2 * g, scale * (float)sums[0]);
-        put(row + rows_i8_halves(n), 2 * g + 1, scale * (float)sums[1]);
+        for (int h = 0; h < 2; h++) {
+            put(row + rows_i8_halves(n), 2 * g + h, scale * (float)sums[h]);
+            put_count(row + rows_i8_half_counts(n), 2 * g + h, sums[h]);
+        }
+        put_count(row + rows_i8_counts(n), g, sums[0] + sums[1]);
     }
 }
 
@@ -84,11 +93,10 @@ static float dot_row(const weight_matrix *m, int64_t o, const uint8_t *x, bool f
         int dot = 0;
         mica_weight_group(m, o, b >> f.block_shift, &scale, &bias);
         scale *= f.unit;
-        if (f.is_table) bias = -(f.zero * scale);
         for (int64_t i = b * f.block; i < (b + 1) * f.block; i++) {
             uint32_t code = mica_weight_code(m, o, i);
             int x_code = fine ? ROWS_I8_FINE * (int8_t)x[i] + (int8_t)rest[i] : (int8_t)x[i];
-            dot += (int)(f.is_table ? f.table[code] : code) * x_code;
+            dot += ((int)(f.is_table ? f.table[code] : code) - f.zero) * x_code;
         }
         if (f.has_bias) acc = fmaf(bias, take(x_sums, b), acc);
         acc = fmaf(scale * take(x_scales, b * f.block / ROWS_I8_GROUP), (float)dot, acc);

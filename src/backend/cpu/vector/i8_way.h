@@ -13,6 +13,7 @@ typedef struct i8_way {
     int n_x; /* 1 or I8_TILE_ROWS */
     int block;
     bool is_wide, is_fine;
+    bool has_bias; /* else dots begin with what the zero point makes of x */
 } i8_way;
 
 #endif

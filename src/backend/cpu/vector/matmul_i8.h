@@ -19,6 +19,12 @@
 #define I8_HAS_PANELS 0
 #endif
 
+/* An ISA that multiplies all unsigned bytes alike defines it as 1: codes of its tiles count from
+ * ROWS_I8_ZERO whatever their form's zero point, so that dots begin with numbers that x brings. */
+#ifndef I8_TILE_LIFTS
+#define I8_TILE_LIFTS 0
+#endif
+
 /* The scratch of one thread for one weight. */
 typedef struct i8_weight {
     const weight_matrix *matrix;
@@ -91,18 +97,13 @@ static inline size_t i8_scratch(const kernel_call *call) {
 
 /* Scales and biases of 16 outputs, as lanes [first, first + 16) of each group. */
 static inline void i8_turn_scales(i8_weight *w, int first) {
-    const i8_form *f = &w->form;
-    const v16 unit = v16_set(f->unit), zero = v16_set(-f->zero);
+    const v16 unit = v16_set(w->form.unit);
     for (int64_t g = 0; g < w->n_groups; g += 16) {
         v16 t[16];
         i8_turn_floats(w->row_scales + g, w->n_groups, t);
-        for (int i = 0; i < 16; i++) {
-            v16 s = v16_mul(t[i], unit);
-            v16_store(w->scales + (g + i) * I8_UNIT_OUTS + first, s);
-            if (f->is_table)
-                v16_store(w->biases + (g + i) * I8_UNIT_OUTS + first, v16_mul(zero, s));
-        }
-        if (f->is_table || !f->has_bias) continue;
+        for (int i = 0; i < 16; i++)
+            v16_store(w->scales + (g + i) * I8_UNIT_OUTS + first, v16_mul(t[i], unit));
+        if (!w->form.has_bias) continue;
         i8_turn_floats(w->row_biases + g, w->n_groups, t);
         for (int i = 0; i < 16; i++)
             v16_store(w->biases + (g + i) * I8_UNIT_OUTS + first, t[i]);
@@ -149,39 +150,62 @@ static inline void i8_open_unit(i8_weight *w, int64_t o, int64_t n_outs) {
     }
 }
 
-ALWAYS_INLINE void i8_clear(v16i dots[I8_TILE_ROWS][I8_TILE_VECS], const i8_way *way) {
+/* What the zero point makes of block b of a row. */
+ALWAYS_INLINE v16i i8_zeros(const i8_weight *w, const uint8_t *x, int64_t b, const i8_way *way) {
+    const int64_t n = w->matrix->n_in;
+    uint32_t count;
+    if (!I8_TILE_LIFTS) return v16i_set((uint32_t)i8_zero_dot(&w->form, x, n, b));
+    memcpy(&count, x + (way->block == 32 ? rows_i8_counts(n) : rows_i8_half_counts(n)) + 4 * b, 4);
+    return v16i_set(count);
+}
+
+/* Dots begin with what the zero point makes of x; those of two bytes get it with the second. */
+ALWAYS_INLINE void i8_begin(const i8_weight *w, v16i dots[I8_TILE_ROWS][I8_TILE_VECS],
+                            const uint8_t *const *x, int64_t b, const i8_way *way) {
+#pragma GCC unroll 4
+    for (int i = 0; i < way->n_x; i++) {
+        v16i first = way->has_bias || way->is_fine ? v16i_set(0) : i8_zeros(w, x[i], b, way);
+#pragma GCC unroll 4
+        for (int v = 0; v < I8_TILE_VECS; v++)
+            dots[i][v] = first;
+    }
+}
+
+ALWAYS_INLINE void i8_refine(const i8_weight *w, v16i dots[I8_TILE_ROWS][I8_TILE_VECS],
+                             const uint8_t *const *x, int64_t b, const i8_way *way) {
 #pragma GCC unroll 4
     for (int i = 0; i < way->n_x; i++)
 #pragma GCC unroll 4
-        for (int v = 0; v < I8_TILE_VECS; v++)
-            dots[i][v] = v16i_set(0);
+        for (int v = 0; v < I8_TILE_VECS; v++) {
+            dots[i][v] = i8_times_fine(dots[i][v]);
+            if (!way->has_bias) dots[i][v] = v16i_add(dots[i][v], i8_zeros(w, x[i], b, way));
+        }
+}
+
+/* The float at byte `off` of a row. */
+ALWAYS_INLINE v16 i8_set_at(const uint8_t *x, int64_t off) {
+    float f;
+    memcpy(&f, x + off, 4);
+    return v16_set(f);
 }
 
 /* n_x rows of x times the unit's outputs. */
 ALWAYS_INLINE void i8_tile(const i8_weight *w, const uint8_t *const *x, const i8_way *way) {
     const int n_x = way->n_x, block = way->block;
+    const int64_t n = w->matrix->n_in, at_scales = rows_i8_scales(n);
+    const int64_t at_sums = block == 32 ? rows_i8_sums(n) : rows_i8_halves(n);
     v16 sums[I8_TILE_ROWS][I8_TILE_VECS];
-    const float *x_scales[I8_TILE_ROWS], *x_sums[I8_TILE_ROWS];
-    int64_t n = w->matrix->n_in;
-    for (int i = 0; i < n_x; i++) {
-        x_scales[i] = (const float *)(const void *)(x[i] + rows_i8_scales(n));
-        x_sums[i] = (const float *)(const void *)(x[i] + (block == 32 ? rows_i8_sums(n)
-                                                                      : rows_i8_halves(n)));
+    for (int i = 0; i < n_x; i++)
 #pragma GCC unroll 4
         for (int v = 0; v < I8_TILE_VECS; v++)
             sums[i][v] = v16_zero();
-    }
     for (int64_t b = 0; b < w->n_blocks; b++) {
         v16i dots[I8_TILE_ROWS][I8_TILE_VECS];
         const uint8_t *tile = w->tile + b * block * I8_UNIT_OUTS;
-        i8_clear(dots, way);
+        i8_begin(w, dots, x, b, way);
         i8_dots(dots, tile, x, b * block, way);
         if (way->is_fine) {
-#pragma GCC unroll 4
-            for (int i = 0; i < n_x; i++)
-#pragma GCC unroll 4
-                for (int v = 0; v < I8_TILE_VECS; v++)
-                    dots[i][v] = i8_times_fine(dots[i][v]);
+            i8_refine(w, dots, x, b, way);
             i8_dots(dots, tile, x, rows_i8_rest(n) + b * block, way);
         }
         int64_t group = (b >> w->form.block_shift) * I8_UNIT_OUTS;
@@ -191,10 +215,10 @@ ALWAYS_INLINE void i8_tile(const i8_weight *w, const uint8_t *const *x, const i8
             v16 scale = v16_load(scales + 16 * v);
 #pragma GCC unroll 4
             for (int i = 0; i < n_x; i++) {
-                v16 s = v16_mul(scale, v16_set(x_scales[i][b * block / ROWS_I8_GROUP]));
+                v16 s = v16_mul(scale, i8_set_at(x[i], at_scales + b * block / ROWS_I8_GROUP * 4));
                 v16 sum = sums[i][v];
-                if (w->form.has_bias)
-                    sum = i8_fma(v16_load(biases + 16 * v), v16_set(x_sums[i][b]), sum);
+                if (way->has_bias)
+                    sum = i8_fma(v16_load(biases + 16 * v), i8_set_at(x[i], at_sums + 4 * b), sum);
                 sums[i][v] = i8_fma(s, v16_of_int(dots[i][v]), sum);
             }
         }
@@ -205,12 +229,22 @@ ALWAYS_INLINE void i8_tile(const i8_weight *w, const uint8_t *const *x, const i8
             v16_store(w->sums + i * I8_UNIT_OUTS + 16 * v, sums[i][v]);
 }
 
+ALWAYS_INLINE void i8_tile_biases(const i8_weight *w, const uint8_t *const *x, i8_way way) {
+    if (w->form.has_bias) {
+        way.has_bias = true;
+        i8_tile(w, x, &way);
+    } else {
+        way.has_bias = false;
+        i8_tile(w, x, &way);
+    }
+}
+
 ALWAYS_INLINE void i8_tile_rows(const i8_weight *w, const uint8_t *const *x, int n_x, int block,
                                 bool is_wide, bool is_fine) {
     if (n_x == 1)
-        i8_tile(w, x, &(const i8_way){1, block, is_wide, is_fine});
+        i8_tile_biases(w, x, (i8_way){1, block, is_wide, is_fine, false});
     else
-        i8_tile(w, x, &(const i8_way){I8_TILE_ROWS, block, is_wide, is_fine});
+        i8_tile_biases(w, x, (i8_way){I8_TILE_ROWS, block, is_wide, is_fine, false});
 }
 
 ALWAYS_INLINE void i8_tile_forms(const i8_weight *w, const uint8_t *const *x, int n_x,
@@ -395,6 +429,10 @@ static inline void i8_quantize_row(const float *x, int64_t n, bool fine, uint8_t
         i8_put(row + rows_i8_sums(n), g, scale * (float)(sums[0] + sums[1]));
         i8_put(row + rows_i8_halves(n), 2 * g, scale * (float)sums[0]);
         i8_put(row + rows_i8_halves(n), 2 * g + 1, scale * (float)sums[1]);
+        const int32_t counts[3] = {-ROWS_I8_ZERO * (sums[0] + sums[1]), -ROWS_I8_ZERO * sums[0],
+                                   -ROWS_I8_ZERO * sums[1]};
+        memcpy(row + rows_i8_counts(n) + 4 * g, counts, 4);
+        memcpy(row + rows_i8_half_counts(n) + 8 * g, counts + 1, 8);
     }
 }
 

@@ -78,14 +78,6 @@ static inline void i8_panel_subs(const weight_matrix *m, const uint8_t *subs, co
         i8_panel_two_level(m, subs, supers, zero, sign, many ? 16 : 8, 8, out);
 }
 
-/* Biases that follow from the scales. */
-static inline void i8_panel_zeros(i8_weight *w, int first) {
-    const v16 zero = v16_set(w->form.is_table ? -w->form.zero : -(float)w->matrix->form.zero);
-    for (int64_t g = 0; g * w->matrix->form.group < w->matrix->n_in; g++)
-        v16_store(w->biases + g * I8_UNIT_OUTS + first,
-                  v16_mul(zero, v16_load(w->scales + g * I8_UNIT_OUTS + first)));
-}
-
 /* Scales and biases of the panel of row o, as lanes [first, first + 16) of each group. */
 static inline void i8_panel_scales(i8_weight *w, int64_t o, int first) {
     const weight_matrix *m = w->matrix;
@@ -107,7 +99,6 @@ static inline void i8_panel_scales(i8_weight *w, int64_t o, int first) {
         to = w->biases + g * I8_UNIT_OUTS + first;
         if (f->bias == BIAS_GROUP) v16_store(to, i8_panel_stored(f->scale, biases, g));
     }
-    if (w->form.is_table || f->bias == BIAS_ZERO) i8_panel_zeros(w, first);
 }
 
 /* ---- a tile for many rows ---- */
@@ -120,7 +111,7 @@ ALWAYS_INLINE void i8_panel_tile_way(const i8_weight *w, const uint8_t *codes, u
         i8_panel_quads(&source, codes, bits, false, is_table, q);
 #pragma GCC unroll 8
         for (int k = 0; k < 8; k++, tile += I8_UNIT_OUTS * 4)
-            i8_keep(tile, q[k]);
+            i8_keep(tile, i8_lift(&source, q[k]));
     }
 }
 
@@ -179,8 +170,7 @@ ALWAYS_INLINE void i8_panel_row(const i8_weight *w, const i8_panel *p, const uin
     const float *x_sums = (const float *)(const void *)(x + (way->halves ? rows_i8_halves(n_in)
                                                                          : rows_i8_sums(n_in)));
     const int n_parts = way->halves ? 2 : 1, n_quads = 8 / n_parts, shift = w->form.block_shift;
-    const bool stores_bias = w->matrix->form.bias == BIAS_GROUP, has_bias = w->form.has_bias;
-    const v16 zero = v16_set(-(float)w->matrix->form.zero);
+    const bool has_bias = w->form.has_bias;
     const uint8_t *codes = p->codes;
     v16 acc = v16_zero();
     for (int64_t b = 0; b < n_in / 32; b++, codes += 64 * way->bits) {
@@ -197,12 +187,13 @@ ALWAYS_INLINE void i8_panel_row(const i8_weight *w, const i8_panel *p, const uin
             if (way->is_fine)
                 dots = v16i_add(i8_times_fine(dots), i8_panel_dot(q + n_quads * part, at_x + rest,
                                                                   n_quads, way->is_wide));
+            if (!has_bias)
+                dots = v16i_add(dots, v16i_set((uint32_t)i8_zero_dot(&w->form, x, n_in, block)));
             v16 s = p->scales ? i8_panel_read(p, p->scales, g)
                               : v16_load(p->formed_scales + g * I8_UNIT_OUTS);
             if (has_bias) {
-                v16 bias = !p->scales    ? v16_load(p->formed_biases + g * I8_UNIT_OUTS)
-                           : stores_bias ? i8_panel_read(p, p->biases, g)
-                                         : v16_mul(zero, s);
+                v16 bias = p->scales ? i8_panel_read(p, p->biases, g)
+                                     : v16_load(p->formed_biases + g * I8_UNIT_OUTS);
                 acc = i8_fma(bias, v16_set(x_sums[block]), acc);
             }
             acc = i8_fma(v16_mul(s, v16_set(x_scales[b])), v16_of_int(dots), acc);

@@ -56,7 +56,7 @@ static inline int64_t bf16_weight_init(bf16_weight *w, const kernel_operand *o, 
  * the last repeat it. */
 static inline void bf16_open_rows(bf16_weight *w, int64_t o, int64_t n_outs, int64_t first) {
     const i8_form *f = &w->form;
-    const v16 unit = v16_set(f->unit), zero = v16_set(-f->zero);
+    const v16 unit = v16_set(f->unit), zero = v16_set(-(float)f->zero);
     for (int64_t j = 0; j < PANEL_OUTS; j++) {
         float *scales = w->scales + (first + j) * w->n_groups;
         float *biases = w->biases + (first + j) * w->n_groups;

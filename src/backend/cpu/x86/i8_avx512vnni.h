@@ -8,13 +8,14 @@
 
 #include "backend/cpu/i8_form.h"
 
-/* 4 x 2 dots and as many sums: 16 of 32 registers. */
+/* 4 x 3 dots and as many sums: 24 of 32 registers. Eight dots alone wait for their own latency. */
 #define I8_TILE_ROWS 4
-#define I8_TILE_VECS 2
+#define I8_TILE_VECS 3
 #define I8_WIDE_DIFFERS 0
 #define I8_FEW_ROWS 3 /* more rows of x pay for a tile */
 #define I8_HAS_PANELS 1
 #define I8_PANEL_SPLITS 0
+#define I8_TILE_LIFTS 1
 
 static inline v16i i8_load(const uint8_t *p) { return _mm512_loadu_si512(p); }
 static inline v16i i8_dot(v16i acc, v16i codes, v16i x, bool is_wide) {
@@ -25,8 +26,13 @@ static inline v16i i8_times_fine(v16i a) { return _mm512_slli_epi32(a, 7); }
 static inline v16 i8_fma(v16 a, v16 b, v16 c) { return _mm512_fmadd_ps(a, b, c); }
 
 /* ---- unpacking: eight codes are `bits` bytes; they go to eight bytes, are shifted, masked ---- */
+/* What puts a tile's codes ROWS_I8_ZERO above what they count, unless they have a bias. */
+static inline __m512i i8_lift_of(const i8_form *f) {
+    return _mm512_set1_epi8((char)(f->has_bias ? 0 : ROWS_I8_ZERO - f->zero));
+}
+
 typedef struct i8_unpacker {
-    __m512i place, shift, mask, table;
+    __m512i place, shift, mask, table, lift;
     bool is_table;
 } i8_unpacker;
 
@@ -37,9 +43,11 @@ static inline i8_unpacker i8_unpacker_init(const i8_form *f) {
         place[i] = (uint8_t)(octet * f->bits + (byte < f->bits ? byte : 0));
         shift[i] = (uint8_t)(byte * f->bits);
     }
-    i8_unpacker u = {_mm512_loadu_si512(place), _mm512_loadu_si512(shift),
+    i8_unpacker u = {_mm512_loadu_si512(place),
+                     _mm512_loadu_si512(shift),
                      _mm512_set1_epi8((char)((1 << f->bits) - 1)),
                      _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)f->table)),
+                     i8_lift_of(f),
                      f->is_table};
     return u;
 }
@@ -64,7 +72,7 @@ static inline void i8_unpack(const i8_form *f, const uint8_t *const rows[16], in
         __m512i r[16];
 #pragma GCC unroll 16
         for (int j = 0; j < 16; j++)
-            r[j] = i8_codes_64(&u, f->bits, rows[j] + off, n_bytes - off);
+            r[j] = _mm512_add_epi8(i8_codes_64(&u, f->bits, rows[j] + off, n_bytes - off), u.lift);
         v16_turn_bits(r);
 #pragma GCC unroll 16
         for (int k = 0; k < 16; k++)
@@ -94,12 +102,17 @@ static inline void i8_panel_order(int64_t n, bool is_fine, const uint8_t *row, u
 }
 
 typedef struct i8_quad_source {
-    __m512i mask, table;
+    __m512i mask, table, lift;
 } i8_quad_source;
+
+static inline v16i i8_lift(const i8_quad_source *s, v16i codes) {
+    return _mm512_add_epi8(codes, s->lift);
+}
 
 static inline i8_quad_source i8_quad_source_init(const i8_form *f) {
     i8_quad_source s = {_mm512_set1_epi8((char)((1 << f->bits) - 1)),
-                        _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)f->table))};
+                        _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)f->table)),
+                        i8_lift_of(f)};
     return s;
 }
 

@@ -161,7 +161,10 @@ I8_INLINE void i8_add_block(const i8_form *f, const i8_lanes *l, const uint8_t *
                                                             : rows_i8_halves(l->n_in)));
     int64_t group = (b >> f->block_shift) * l->stride;
     v16 s = v16_mul(v16_load(l->scales + group), v16_set(x_scales[b * way->block / ROWS_I8_GROUP]));
-    if (f->has_bias) *acc = i8_fma(v16_load(l->biases + group), v16_set(x_sums[b]), *acc);
+    if (f->has_bias)
+        *acc = i8_fma(v16_load(l->biases + group), v16_set(x_sums[b]), *acc);
+    else
+        dots = v16i_add(dots, v16i_set((uint32_t)i8_zero_dot(f, x, l->n_in, b)));
     *acc = i8_fma(s, v16_of_int(dots), *acc);
 }
 

@@ -141,6 +141,9 @@ I8_INLINE void i8_stream_way(const i8_form *f, const i8_lanes *l, const uint8_t 
             if (f->has_bias)
                 acc = _mm512_fmadd_ps(_mm512_loadu_ps(l->biases + group),
                                       _mm512_set1_ps(x_sums[b + i]), acc);
+            else
+                dots[i] =
+                    _mm512_add_epi32(dots[i], _mm512_set1_epi32(i8_zero_dot(f, x, l->n_in, b + i)));
             acc = _mm512_fmadd_ps(s, _mm512_cvtepi32_ps(dots[i]), acc);
         }
     }
