@@ -56,8 +56,8 @@ typedef enum graph_op {
     OP_ADD,         /* a, b of equal shape, or b [n]: broadcast over rows */
     OP_MUL,         /* likewise */
     OP_SCALE,       /* x * rT(c) */
-    OP_RMS_NORM,    /* over the last dimension; x, weight or GRAPH_NONE */
-    OP_LAYER_NORM,  /* x, weight or NONE, bias or NONE */
+    OP_RMS_NORM,    /* over the last dimension; x, weight or GRAPH_NONE; added or none */
+    OP_LAYER_NORM,  /* x, weight or NONE, bias or NONE; added or none */
     OP_ROPE_ANGLES, /* positions i32 [R], periods f32 [D/2] or [R, D/2] -> f32 [R, D] cos then sin
                      */
     OP_ROPE,        /* x [R, heads, head_dim], angles -> same shape */
@@ -112,15 +112,20 @@ typedef enum graph_op {
                                dq,dk,dv */
     OP_ROPE_GRAD,           /* dy, angles -> dx: rotation by the negative angle */
     OP_PAD, /* x [.., n] -> [.., before + n + after]: zeros around; slice's adjoint */
-    /* made by the levers int8 and int16 (plan/quantize.c); rows as in rows_i8.h */
-    OP_QUANTIZE_ROWS,    /* x [R, n] -> u8 [R, rows_i8_bytes(n, fine)] */
-    OP_MATMUL_I8,        /* quantized rows, W [n_out, n_in] -> [R, n_out] */
+    /* made by the levers int8 and int16 (plan/quantize.c); rows as in rows_i8.h. Where an op has
+     * "added", that source (of the result's shape, or one row for all) plus the result is the
+     * result (lever residual) */
+    OP_QUANTIZE_ROWS, /* x [R, n] -> u8 [R, rows_i8_bytes(n, fine)] */
+    OP_RMS_NORM_I8,   /* OP_RMS_NORM, OP_LAYER_NORM to such rows (lever norm-rows) */
+    OP_LAYER_NORM_I8,
+    OP_MATMUL_I8,        /* quantized rows, W [n_out, n_in] -> [R, n_out]; added or none */
     OP_GLU_MATMUL_I8,    /* quantized rows, W_gate, W_up -> act(x Wg) * (x Wu) */
+    OP_GLU_ROWS_I8,      /* the same to quantized rows (lever glu-rows) */
     OP_EXPERT_MATMUL_I8, /* the same for experts: quantized rows instead of x */
     OP_EXPERT_GLU_MATMUL_I8,
-    OP_TILE_ROWS,       /* x [R, n] -> bf16 [R + 15, n]; x, groups -> [k*R + 15 E, n]: rows_bf16.h */
-    OP_MATMUL_BF16,     /* such tiles, W -> [R, n_out] (lever bf16) */
-    OP_GLU_MATMUL_BF16, /* likewise, W_gate, W_up */
+    OP_TILE_ROWS,   /* x [R, n] -> bf16 [R + 15, n]; x, groups -> [k*R + 15 E, n]: rows_bf16.h */
+    OP_MATMUL_BF16, /* such tiles, W -> [R, n_out] (lever bf16); added or none */
+    OP_GLU_MATMUL_BF16,    /* likewise, W_gate, W_up */
     OP_EXPERT_MATMUL_BF16, /* the same for experts: their tiles instead of x */
     OP_EXPERT_GLU_MATMUL_BF16,
     OP_FLASH_ATTENTION, /* OP_ATTENTION with other sums (lever flash) */

@@ -60,6 +60,8 @@ static mica_status run_passes(plan_work *w, mica_error *err) {
     mica_plan_dead_code(w);
     if ((st = mica_plan_split(w, err))) return st;
     if ((st = mica_plan_quantize(w, err))) return st;
+    mica_plan_rewrite_late(w);
+    mica_plan_dead_code(w);
     if ((st = mica_plan_schedule(w, err))) return st;
     if ((st = mica_plan_memory(w, err))) return st;
     if ((st = mica_plan_choose(w, err))) return st;

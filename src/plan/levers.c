@@ -23,6 +23,12 @@ const lever_info mica_levers[LEVER_N] = {
                     LEVER_PROMPT_ROWS},
     [LEVER_PARTS] = {"parts", "attention of decoded rows over parts of the keys, fused likewise",
                      true, LEVER_DECODE_ROWS},
+    [LEVER_NORM_ROWS] = {"norm-rows", "norms write quantized rows where nothing else reads them",
+                         true, LEVER_ALL_ROWS},
+    [LEVER_GLU_ROWS] = {"glu-rows", "gated pairs likewise", true, LEVER_ALL_ROWS},
+    [LEVER_RESIDUAL] = {"residual",
+                        "residuals and biases are added as matmuls and norms are stored", true,
+                        LEVER_ALL_ROWS},
 };
 
 lever_set mica_levers_exact(void) { return (lever_set){0}; }

@@ -16,6 +16,9 @@ typedef enum lever {
     LEVER_INT8_DOWN, /* in prompts also for what reads a gated pair's product */
     LEVER_BF16,      /* prompt rows and weights rounded to bf16, on machines with tiles */
     LEVER_PARTS,     /* attention over parts of the keys, with fused multiply-adds */
+    LEVER_NORM_ROWS, /* norms that quantized matmuls alone read write the quantized rows */
+    LEVER_GLU_ROWS,  /* so do gated pairs */
+    LEVER_RESIDUAL,  /* residuals and biases are added where a matmul or a norm is stored */
     LEVER_N
 } lever;
 

@@ -2,9 +2,9 @@
  * with new inputs. Replaying builds nothing and allocates nothing.
  *
  * Passes, one file each, in this order: dead_code.c, rewrite.c (named rules = levers), dead code
- * again, split.c (the lever parts), quantize.c (the levers int16, int8 and bf16), schedule into
- * steps (tape.c), memory.c (arena offsets by liveness), choose.c (one kernel a step, asked of the
- * target).
+ * again, split.c (the lever parts), quantize.c (the levers int16, int8 and bf16), rewrite.c again
+ * (norm-rows, glu-rows, residual), schedule into steps (tape.c), memory.c (arena offsets by
+ * liveness), choose.c (one kernel a step, asked of the target).
  */
 #ifndef MICA_PLAN_PLAN_H
 #define MICA_PLAN_PLAN_H

@@ -5,23 +5,15 @@
  * only if the target has a kernel for the fused node; so switching a rule on never makes a graph
  * uncompilable. The replacement takes the root's place; the rest becomes dead code.
  */
-#include "plan/work.h"
+#include "plan/rules.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-typedef bool (*match_fn)(const plan_work *w, graph_id root, graph_node *out);
 
 typedef struct rewrite_rule {
     lever lever;
     match_fn match;
 } rewrite_rule;
-
-/* The node at `id` if it is a live `op` that one node reads; else NULL. */
-static const graph_node *inner(const plan_work *w, graph_id id, graph_op op) {
-    const graph_node *n = &w->nodes[id];
-    return n->op == op && w->n_users[id] == 1 ? n : NULL;
-}
 
 /* The fused pair that two matmuls of one input become, plain or of experts. */
 static bool fuse_pair(const graph_node *root, const graph_node *gate, const graph_node *up,
@@ -47,9 +39,9 @@ static bool fuse_pair(const graph_node *root, const graph_node *gate, const grap
 /* mul(act(matmul(x, gate)), matmul(x, up)), with the product in this order. */
 static bool match_glu_order(const plan_work *w, const graph_node *root, int act_src,
                             graph_op act_op, graph_op matmul, glu_act act, graph_node *out) {
-    const graph_node *a = inner(w, root->src[act_src], act_op);
-    const graph_node *up = inner(w, root->src[1 - act_src], matmul);
-    const graph_node *gate = a ? inner(w, a->src[0], matmul) : NULL;
+    const graph_node *a = mica_plan_inner(w, root->src[act_src], act_op);
+    const graph_node *up = mica_plan_inner(w, root->src[1 - act_src], matmul);
+    const graph_node *gate = a ? mica_plan_inner(w, a->src[0], matmul) : NULL;
     if (!up || !gate) return false;
     /* The fused kernel rounds each intermediate to one dtype, as the composition does. */
     mica_dtype t = root->type.dtype;
@@ -90,31 +82,46 @@ static const rewrite_rule rules[] = {
     {LEVER_FLASH, match_flash},
 };
 
+/* Of what quantizing has made. */
+static const rewrite_rule late_rules[] = {
+    {LEVER_NORM_ROWS, mica_plan_match_norm_rows},
+    {LEVER_GLU_ROWS, mica_plan_match_glu_rows},
+    {LEVER_RESIDUAL, mica_plan_match_residual},
+};
+
 bool mica_plan_target_takes(const plan_work *w, const graph_node *node) {
     plan_step step;
     mica_plan_fill_step(w, node, &step);
     return w->p->target->choose(w->p->target->self, &step, w->p->bound, NULL) == MICA_OK;
 }
 
-void mica_plan_rewrite(plan_work *w) {
-    for (size_t r = 0; r < sizeof(rules) / sizeof(rules[0]); r++) {
-        const char *name = mica_levers[rules[r].lever].name;
-        if (!mica_lever_on(w->options->levers, rules[r].lever)) {
-            mica_plan_note(w, "rewrite %s: off", name);
+static void apply(plan_work *w, const rewrite_rule *rule) {
+    const char *name = mica_levers[rule->lever].name;
+    int32_t n_fired = 0, n_refused = 0;
+    if (!mica_lever_on(w->options->levers, rule->lever)) {
+        mica_plan_note(w, "rewrite %s: off", name);
+        return;
+    }
+    for (int32_t id = 0; id < w->n_nodes; id++) {
+        graph_node fused;
+        if (!w->live[id] || !rule->match(w, id, &fused)) continue;
+        if (!mica_plan_target_takes(w, &fused)) {
+            n_refused++;
             continue;
         }
-        int32_t n_fired = 0, n_refused = 0;
-        for (int32_t id = 0; id < w->n_nodes; id++) {
-            graph_node fused;
-            if (!w->live[id] || !rules[r].match(w, id, &fused)) continue;
-            if (!mica_plan_target_takes(w, &fused)) {
-                n_refused++;
-                continue;
-            }
-            w->nodes[id] = fused;
-            n_fired++;
-        }
-        mica_plan_note(w, "rewrite %s: %" PRId32 " fused, %" PRId32 " without a kernel", name,
-                       n_fired, n_refused);
+        w->nodes[id] = fused;
+        n_fired++;
     }
+    mica_plan_note(w, "rewrite %s: %" PRId32 " fused, %" PRId32 " without a kernel", name, n_fired,
+                   n_refused);
+}
+
+void mica_plan_rewrite(plan_work *w) {
+    for (size_t r = 0; r < sizeof(rules) / sizeof(rules[0]); r++)
+        apply(w, &rules[r]);
+}
+
+void mica_plan_rewrite_late(plan_work *w) {
+    for (size_t r = 0; r < sizeof(late_rules) / sizeof(late_rules[0]); r++)
+        apply(w, &late_rules[r]);
 }

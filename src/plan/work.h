@@ -20,7 +20,7 @@ typedef struct plan_work {
     int32_t *node_of; /* by step */
     const plan_options *options;
     plan *p;
-    char notes[1024]; /* becomes plan.passes */
+    char notes[2048]; /* becomes plan.passes */
 } plan_work;
 
 /* One line about what a pass did. */
@@ -29,6 +29,7 @@ void mica_plan_note(plan_work *w, const char *format, ...) MICA_PRINTF(2, 3);
 /* The passes, in order. */
 void mica_plan_dead_code(plan_work *w);
 void mica_plan_rewrite(plan_work *w);
+void mica_plan_rewrite_late(plan_work *w); /* after quantizing */
 mica_status mica_plan_split(plan_work *w, mica_error *err);
 mica_status mica_plan_quantize(plan_work *w, mica_error *err);
 mica_status mica_plan_schedule(plan_work *w, mica_error *err);

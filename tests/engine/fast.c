@@ -28,6 +28,10 @@ static const setting settings[] = {
     {"flash", 1u << LEVER_FLASH, false},
     {"bf16", 1u << LEVER_BF16, false}, /* only where there are tiles */
     {"parts", 1u << LEVER_PARTS, false},
+    {"norm-rows", 1u << LEVER_INT16 | 1u << LEVER_NORM_ROWS, false},
+    {"glu-rows", 1u << LEVER_SWIGLU | 1u << LEVER_GEGLU | 1u << LEVER_INT16 | 1u << LEVER_GLU_ROWS,
+     false},
+    {"residual", 1u << LEVER_INT16 | 1u << LEVER_RESIDUAL, false},
     {"defaults", 0, true},
 };
 enum { N_SETTINGS = sizeof(settings) / sizeof(*settings) };
@@ -51,7 +55,7 @@ static int n_steps_of(const engine *e, row_role role, graph_op op) {
 
 static int n_fused(const engine *e, row_role role) {
     return n_steps_of(e, role, OP_GLU_MATMUL) + n_steps_of(e, role, OP_GLU_MATMUL_I8) +
-           n_steps_of(e, role, OP_EXPERT_GLU_MATMUL) +
+           n_steps_of(e, role, OP_GLU_ROWS_I8) + n_steps_of(e, role, OP_EXPERT_GLU_MATMUL) +
            n_steps_of(e, role, OP_EXPERT_GLU_MATMUL_I8) + n_steps_of(e, role, OP_GLU_MATMUL_BF16) +
            n_steps_of(e, role, OP_EXPERT_GLU_MATMUL_BF16);
 }
@@ -59,6 +63,7 @@ static int n_fused(const engine *e, row_role role) {
 /* As without levers. */
 static bool has_plain_plan(const engine *e, row_role role) {
     return !n_fused(e, role) && !n_steps_of(e, role, OP_QUANTIZE_ROWS) &&
+           !n_steps_of(e, role, OP_RMS_NORM_I8) && !n_steps_of(e, role, OP_LAYER_NORM_I8) &&
            !n_steps_of(e, role, OP_FLASH_ATTENTION) && !n_steps_of(e, role, OP_TILE_ROWS) &&
            !n_steps_of(e, role, OP_ATTENTION_PARTS);
 }
@@ -112,9 +117,9 @@ static void levers_fire(void **state) {
     (void)state;
     static const char *const names[] = {"llama-bf16", "gemma3-bf16", "qwen3_moe-q4"};
     static const bool fused[3][N_SETTINGS] = {
-        {false, true, false, false, true, true, false, false, false, true},
-        {false, false, true, false, true, true, false, false, false, true},
-        {false, true, false, false, true, true, false, false, false, true}};
+        {false, true, false, false, true, true, false, false, false, false, true, false, true},
+        {false, false, true, false, true, true, false, false, false, false, true, false, true},
+        {false, true, false, false, true, true, false, false, false, false, true, false, true}};
     for (int k = 0; k < 3; k++) {
         int n;
         tiny *t = tiny_load_all(root, names[k], &n);
@@ -136,9 +141,36 @@ static void levers_fire(void **state) {
     }
 }
 
+/* In a layer: the additions join two matmuls or two norms, two norms and the pair are quantized. */
+static void rows_and_sums_join(void **state) {
+    (void)state;
+    static const char *const names[] = {"llama-q4-g64", "gemma3-q8-g64-bf16"};
+    for (int k = 0; k < 2; k++) {
+        int n;
+        tiny *t = tiny_load_all(root, names[k], &n);
+        for (int on = 0; on < 2; on++) {
+            setting s = {"", mica_levers_fast().on & ~(1u << LEVER_BF16), false};
+            if (!on) s.on &= ~(1u << LEVER_NORM_ROWS | 1u << LEVER_GLU_ROWS | 1u << LEVER_RESIDUAL);
+            engine *e = open_fast(t, &s);
+            int n_layers = (int)mica_model_config(mica_engine_model(e))->n_layers;
+            for (int role = 0; role < 2; role++) {
+                assert_int_equal(n_steps_of(e, (row_role)role, OP_ADD), on ? 0 : 2 * n_layers);
+                assert_int_equal(n_steps_of(e, (row_role)role, OP_RMS_NORM_I8),
+                                 on ? 2 * n_layers + 1 : 0);
+                assert_int_equal(n_steps_of(e, (row_role)role, OP_GLU_ROWS_I8), on ? n_layers : 0);
+                assert_int_equal(n_steps_of(e, (row_role)role, OP_QUANTIZE_ROWS),
+                                 on ? n_layers : 4 * n_layers + 1);
+            }
+            mica_engine_close(e);
+        }
+        tiny_free_all(t, n);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc != 2) return 2;
     root = argv[1];
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gates), cmocka_unit_test(levers_fire)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gates), cmocka_unit_test(levers_fire),
+                                       cmocka_unit_test(rows_and_sums_join)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

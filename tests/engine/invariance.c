@@ -162,6 +162,14 @@ static void same_bits_fast(void **state) {
                 o.n_threads = 1 + k % 3;
                 expect_same(&c, o, (row_role)role, "chunks of", chunks[k]);
             }
+            /* steps that are joined give the bits of their parts */
+            static const char *const parts[] = {"norm-rows=off", "glu-rows=off", "residual=off"};
+            for (int k = 0; k < 4; k++) {
+                engine_options o = plain;
+                o.levers = parts + k % 3;
+                o.n_levers = k < 3 ? 1 : 3;
+                expect_same(&c, o, (row_role)role, parts[k % 3], k);
+            }
             /* the lever bf16 has no kernel without tiles, so its bits are those of one machine */
             static const char *const levers[] = {"bf16=off"};
             engine_options same = plain;

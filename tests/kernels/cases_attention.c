@@ -135,7 +135,9 @@ static double scores_in_double(const check_case *c, int64_t row, int64_t head, k
 }
 
 /* A probability is off by twice the worst score's error (its own and that of the sum), the
- * rounding of s - max and the exponential's; sums add 128 roundings a tile and 5 a merge. */
+ * rounding of s - max and the exponential's; sums add 128 roundings a tile and 5 a merge. The fused
+ * exponential is 0 where it would be below exp(-86). */
+#define LEAST_FUSED_EXP 4.5e-38
 static void truth_attention(const check_case *c, double *want, double *bound) {
     const kv_layout *l = &c->attr.attention.layout;
     const kernel_operand *q = &c->call.src[ATT_Q], *sinks = &c->call.src[ATT_SINKS];
@@ -155,8 +157,9 @@ static void truth_attention(const check_case *c, double *want, double *bound) {
         }
         double tiles = (double)(row.keys.hi - row.keys.lo) / ATTENTION_TILE + 2;
         double rel = 2.1 * worst + (4 * spread + 136 + 10 * tiles) * CHECK_U;
+        double least = c->call.op == OP_ATTENTION ? 0 : LEAST_FUSED_EXP / total;
         for (int64_t i = 0; i < dv; i++) {
-            double sum = 0;
+            double sum = 0, cut = 0;
             size = 0;
             for (int64_t j = row.keys.lo; j < row.keys.hi; j++) {
                 const uint8_t *value =
@@ -165,9 +168,10 @@ static void truth_attention(const check_case *c, double *want, double *bound) {
                     exp(s[j] - max) / total * (double)mica_load_f(value, l->dtype, (size_t)i);
                 sum += term;
                 size += fabs(term);
+                cut += least * fabs((double)mica_load_f(value, l->dtype, (size_t)i));
             }
             want[u * dv + i] = sum;
-            bound[u * dv + i] = expm1(fmin(rel, 50)) * size + 0x1p-140;
+            bound[u * dv + i] = expm1(fmin(rel, 50)) * size + cut + 0x1p-140;
             bound[u * dv + i] += check_rounding(c->call.out.dtype, fabs(sum) + bound[u * dv + i]);
         }
     }
@@ -214,7 +218,7 @@ static void truth_part(const check_case *c, int64_t row, int64_t place, double *
                 kv_value(l, c->call.src[ATT_CACHE].data, table[j / KV_BLOCK], kv, j);
             double v = (double)mica_load_f(value, l->dtype, (size_t)i), p = exp(s[j] - got);
             total += p * v;
-            size += fabs(v) * (any + expm1(fmin(rel, 50)) * p);
+            size += fabs(v) * (any + expm1(fmin(rel, 50)) * p + LEAST_FUSED_EXP);
         }
         want[place * dv + i] = total;
         bound[place * dv + i] = size + 0x1p-140;

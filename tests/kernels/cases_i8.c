@@ -2,6 +2,7 @@
  * should give in double.
  */
 #include <math.h>
+#include <stdlib.h>
 
 #include "check.h"
 
@@ -88,6 +89,49 @@ static void truth_quantize(const check_case *c, double *want, double *bound) {
     }
 }
 
+static void make_norm_i8(check_case *c) {
+    int64_t x[2] = {some_rows(c), some_width(c)}, out[2] = {x[0], 0};
+    out[1] = rows_i8_bytes(x[1], check_below(&c->rng, 2));
+    check_operand(c, 0, check_float_dtype(c), 2, x);
+    for (int i = 1; i < (c->call.op == OP_RMS_NORM_I8 ? 2 : 3); i++)
+        if (check_below(&c->rng, 4)) check_operand(c, i, check_float_dtype(c), 1, x + 1);
+    c->attr.norm.eps = check_below(&c->rng, 3) ? 1e-5f : 1e-6f;
+    check_output(c, MICA_U8, 2, out);
+}
+
+/* Codes, scales and sums must be what quantize_rows makes of `parts`, the result in f32 of the op
+ * that this one begins with; the references of both are held to their own truths. */
+static void truth_in_parts(const check_case *c, graph_op part, int64_t n, double *want,
+                           double *bound) {
+    const kernel_operand *out = &c->call.out;
+    int64_t n_rows = operand_rows(out), width = operand_width(out);
+    size_t n_bytes = (size_t)(n_rows * (n * 4 + width)) + 1;
+    uint8_t *parts = malloc(n_bytes), *rows = parts + n_rows * n * 4;
+    kernel_call first = c->call, second = {.op = OP_QUANTIZE_ROWS, .n_src = 1, .attr = &c->attr};
+    first.op = part;
+    first.out = (kernel_operand){.data = parts, .dtype = MICA_F32, .n_dims = 2};
+    first.out.dim[0] = n_rows;
+    first.out.dim[1] = first.out.stride[0] = n;
+    first.out.stride[1] = 1;
+    second.src[0] = first.out;
+    second.out = *out;
+    second.out.data = rows;
+    second.out.stride[0] = width;
+    check_run_reference(&first);
+    check_run_reference(&second);
+    for (int64_t i = 0; i < n_rows * width; i++) {
+        want[i] = rows[i];
+        bound[i] = 0;
+    }
+    free(parts);
+}
+
+static void truth_norm_i8(const check_case *c, double *want, double *bound) {
+    bool is_rms = c->call.op == OP_RMS_NORM_I8;
+    truth_in_parts(c, is_rms ? OP_RMS_NORM : OP_LAYER_NORM, operand_width(&c->call.src[0]), want,
+                   bound);
+}
+
 /* Quantized rows of n elements as source 0: any codes, ordinary scales, sums that belong to them.
  */
 void check_rows_i8(check_case *c, int64_t n_rows, int64_t n, bool fine) {
@@ -132,6 +176,17 @@ bool check_form_takes_i8(int i) {
            (f.kind == WEIGHT_TABLE && f.table != TABLE_E4M3);
 }
 
+/* What the result is added to, every third time: as many rows, or one for all. */
+static void make_added(check_case *c, int64_t n_rows, int64_t n_out) {
+    int64_t dims[2] = {n_rows, n_out};
+    int which = (int)check_below(&c->rng, 3);
+    if (which) check_operand(c, 2, check_float_dtype(c), which, dims + 2 - which);
+}
+
+static double added_at(const check_case *c, int64_t row, int64_t i) {
+    return c->call.n_src > 2 ? check_at(&c->call.src[2], row, i) : 0;
+}
+
 static void make_matmul_i8(check_case *c) {
     int64_t n_in = some_width(c), n_out = check_between(&c->rng, 1, 70);
     while (!check_form_takes_i8(c->index))
@@ -140,10 +195,12 @@ static void make_matmul_i8(check_case *c) {
     int64_t n_rows = some_rows(c); /* arguments have no order */
     check_rows_i8(c, n_rows, n_in, check_below(&c->rng, 2));
     int64_t out[2] = {c->call.src[0].dim[0], n_out};
+    make_added(c, n_rows, n_out);
     check_output(c, check_float_dtype(c), 2, out);
 }
 
-static void make_glu_i8(check_case *c) {
+/* A gated pair, but for its output; how many there are in a row. */
+static int64_t make_pair_i8(check_case *c) {
     int64_t n_in = some_width(c), n_out = check_between(&c->rng, 1, 50);
     while (!check_form_takes_i8(c->index) || !check_form_takes_i8(c->index + 7))
         c->index++;
@@ -151,9 +208,23 @@ static void make_glu_i8(check_case *c) {
     check_weight(c, 2, 1, 0, n_out, &n_in);
     int64_t n_rows = some_rows(c); /* arguments have no order */
     check_rows_i8(c, n_rows, n_in, check_below(&c->rng, 2));
-    int64_t out[2] = {c->call.src[0].dim[0], n_out};
-    check_output(c, check_float_dtype(c), 2, out);
     c->attr.glu.act = (glu_act)check_below(&c->rng, 3);
+    return n_out;
+}
+
+static void make_glu_i8(check_case *c) {
+    int64_t n_out = make_pair_i8(c), out[2] = {c->call.src[0].dim[0], n_out};
+    check_output(c, check_float_dtype(c), 2, out);
+}
+
+static void make_glu_rows(check_case *c) {
+    int64_t n_out = make_pair_i8(c), out[2] = {c->call.src[0].dim[0], 0};
+    out[1] = rows_i8_bytes(n_out, check_below(&c->rng, 2));
+    check_output(c, MICA_U8, 2, out);
+}
+
+static void truth_glu_rows(const check_case *c, double *want, double *bound) {
+    truth_in_parts(c, OP_GLU_MATMUL_I8, c->call.src[1].matrix->n_out, want, bound);
 }
 
 static void make_experts_i8(check_case *c, int n_weights) {
@@ -200,12 +271,23 @@ static double dot_i8(const check_case *c, int64_t r, const kernel_operand *w, in
     return sum;
 }
 
+/* The result is rounded to T; what it is added to adds a rounding to f32 and one to T. */
+static void round_sum(const check_case *c, int64_t row, int64_t i, double *want, double *bound) {
+    mica_dtype t = c->call.out.dtype;
+    *bound += check_rounding(t, fabs(*want) + *bound);
+    if (c->call.n_src < 3) return;
+    if (t == MICA_F16 && fabs(*want) + *bound > 65504) *bound = INFINITY; /* infinite in T */
+    *want += added_at(c, row, i);
+    *bound += CHECK_U * (fabs(*want) + *bound);
+    *bound += check_rounding(t, fabs(*want) + *bound);
+}
+
 static void truth_matmul_i8(const check_case *c, double *want, double *bound) {
     const kernel_operand *out = &c->call.out;
     int64_t n = operand_width(out);
     for (int64_t e = 0; e < operand_rows(out) * n; e++) {
         want[e] = dot_i8(c, e / n, &c->call.src[1], e % n, &bound[e]);
-        bound[e] += check_rounding(out->dtype, fabs(want[e]) + bound[e]);
+        round_sum(c, e / n, e % n, &want[e], &bound[e]);
     }
 }
 
@@ -339,6 +421,7 @@ static void make_matmul_bf16(check_case *c) {
     int64_t n_rows = is_long ? 530 : some_rows(c);
     check_tiles(c, n_rows, n_in);
     int64_t out[2] = {n_rows, n_out};
+    if (!pair) make_added(c, n_rows, n_out);
     check_output(c, check_float_dtype(c), 2, out);
     c->attr.glu.act = (glu_act)check_below(&c->rng, 3);
 }
@@ -394,7 +477,10 @@ static void truth_matmul_bf16(const check_case *c, double *want, double *bound) 
     for (int64_t e = 0; e < operand_rows(out) * n; e++) {
         pair_place at = place_of_row(c, e / n);
         want[e] = dot_bf16(c, at, &c->call.src[1], at.expert * n + e % n, &bound[e]);
-        bound[e] += check_rounding(out->dtype, fabs(want[e]) + bound[e]);
+        if (c->call.op == OP_MATMUL_BF16)
+            round_sum(c, e / n, e % n, &want[e], &bound[e]);
+        else
+            bound[e] += check_rounding(out->dtype, fabs(want[e]) + bound[e]);
     }
 }
 
@@ -413,8 +499,11 @@ static void truth_glu_bf16(const check_case *c, double *want, double *bound) {
 
 const check_op check_ops_i8[] = {
     {"quantize_rows", OP_QUANTIZE_ROWS, 120, make_quantize, truth_quantize},
+    {"rms_norm_i8", OP_RMS_NORM_I8, 160, make_norm_i8, truth_norm_i8},
+    {"layer_norm_i8", OP_LAYER_NORM_I8, 160, make_norm_i8, truth_norm_i8},
     {"matmul_i8", OP_MATMUL_I8, 1296, make_matmul_i8, truth_matmul_i8},
     {"glu_matmul_i8", OP_GLU_MATMUL_I8, 648, make_glu_i8, truth_glu_i8},
+    {"glu_rows_i8", OP_GLU_ROWS_I8, 324, make_glu_rows, truth_glu_rows},
     {"expert_matmul_i8", OP_EXPERT_MATMUL_I8, 648, make_expert_matmul_i8, truth_expert_matmul_i8},
     {"expert_glu_matmul_i8", OP_EXPERT_GLU_MATMUL_I8, 324, make_expert_glu_i8, NULL},
     {"tile_rows", OP_TILE_ROWS, 60, make_tile_rows, truth_tile_rows},

@@ -19,16 +19,27 @@ static void make_norm(check_case *c) {
     int n_dims = (int)check_between(&c->rng, 2, 3);
     check_operand(c, 0, check_float_dtype(c), n_dims, dims + 3 - n_dims);
     if (check_below(&c->rng, 4)) check_operand(c, 1, check_float_dtype(c), 1, &n);
-    if (check_below(&c->rng, 2)) check_operand(c, 2, check_float_dtype(c), 1, &n);
-    c->call.n_src = 3;
+    int last = c->call.op == OP_RMS_NORM ? 1 : 2, added = (int)check_below(&c->rng, 3);
+    if (last == 2 && check_below(&c->rng, 2)) check_operand(c, 2, check_float_dtype(c), 1, &n);
+    c->call.n_src = last + 1;
+    if (added) { /* as many rows, or one for all */
+        int added_dims = added == 1 ? n_dims : 1;
+        check_operand(c, last + 1, check_float_dtype(c), added_dims, dims + 3 - added_dims);
+    }
     check_output(c, check_float_dtype(c), n_dims, dims + 3 - n_dims);
     c->attr.norm.eps = check_below(&c->rng, 3) ? 1e-5f : 1e-6f;
 }
 
-static void make_rms_norm(check_case *c) {
-    make_norm(c);
-    c->call.src[2] = (kernel_operand){0};
-    c->call.n_src = 2;
+/* The norm's result is rounded to T; what it is added to adds a rounding to f32 and one to T. */
+static void round_sum(const check_case *c, int64_t row, int64_t i, double *want, double *bound) {
+    const kernel_operand *added = &c->call.src[c->call.op == OP_RMS_NORM ? 2 : 3];
+    mica_dtype t = c->call.out.dtype;
+    *bound += check_rounding(t, fabs(*want) + *bound);
+    if (!added->data) return;
+    if (t == MICA_F16 && fabs(*want) + *bound > 65504) *bound = INFINITY; /* infinite in T */
+    *want += check_at(added, row, i);
+    *bound += CHECK_U * (fabs(*want) + *bound);
+    *bound += check_rounding(t, fabs(*want) + *bound);
 }
 
 static double weight_or_one(const kernel_operand *w, int64_t i) {
@@ -52,7 +63,7 @@ static void truth_rms_norm(const check_case *c, double *want, double *bound) {
             double y_bound = rel * fabs(y) + check_rounding(out->dtype, fabs(y) * (1 + rel));
             want[r * n + i] = y * w;
             bound[r * n + i] = y_bound * fabs(w);
-            bound[r * n + i] += check_rounding(out->dtype, fabs(y * w) + bound[r * n + i]);
+            round_sum(c, r, i, &want[r * n + i], &bound[r * n + i]);
         }
     }
 }
@@ -82,7 +93,7 @@ static void truth_layer_norm(const check_case *c, double *want, double *bound) {
             p_bound += check_rounding(out->dtype, fabs(y * w) + p_bound);
             want[r * n + i] = y * w + add;
             bound[r * n + i] = p_bound;
-            bound[r * n + i] += check_rounding(out->dtype, fabs(y * w + add) + p_bound);
+            round_sum(c, r, i, &want[r * n + i], &bound[r * n + i]);
         }
     }
 }
@@ -548,7 +559,7 @@ static void make_attention_rows(check_case *c) {
 }
 
 const check_op check_ops_layers[] = {
-    {"rms_norm", OP_RMS_NORM, 300, make_rms_norm, truth_rms_norm},
+    {"rms_norm", OP_RMS_NORM, 300, make_norm, truth_rms_norm},
     {"layer_norm", OP_LAYER_NORM, 300, make_norm, truth_layer_norm},
     {"gauss_top", OP_GAUSS_TOP, 100, make_gauss_top, truth_gauss_top},
     {"match_rms", OP_MATCH_RMS, 100, make_match_rms, truth_match_rms},

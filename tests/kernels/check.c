@@ -76,6 +76,16 @@ static void run_kernel(const cpu_kernel *k, check_case *c, check_rng *rng, uint8
     n_runs++;
 }
 
+void check_run_reference(const kernel_call *call) {
+    cpu_table table;
+    const char *why;
+    if (mica_cpu_table_init(&table, "ref", NULL) != MICA_OK) abort();
+    const cpu_kernel *k = mica_cpu_find_kernel(&table, call, &why);
+    void *scratch = k->scratch_bytes ? malloc(k->scratch_bytes(call) + 1) : NULL;
+    k->run(call, 0, k->n_units(call), scratch);
+    free(scratch);
+}
+
 static bool same_element(const kernel_operand *o, const uint8_t *a, const uint8_t *b) {
     size_t size = mica_dtype_bytes(o->dtype);
     if (memcmp(a, b, size) == 0) return true;

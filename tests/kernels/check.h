@@ -98,6 +98,9 @@ extern const int check_n_ops_layers;
 extern const check_op check_ops_recurrent[];
 extern const int check_n_ops_recurrent;
 
+/* Runs the op's reference on a call. */
+void check_run_reference(const kernel_call *call);
+
 static inline double check_at(const kernel_operand *o, int64_t row, int64_t i) {
     return (double)operand_load(o, operand_row(o, row) + i * operand_step(o));
 }

@@ -32,8 +32,11 @@ static bool is_definition_only(const cpu_backend *b, graph_op op, const cpu_kern
     case OP_EXPERT_MATMUL_BF16:
     case OP_EXPERT_GLU_MATMUL_BF16:
         return true;
+    case OP_RMS_NORM_I8:
+    case OP_LAYER_NORM_I8:
     case OP_MATMUL_I8:
     case OP_GLU_MATMUL_I8:
+    case OP_GLU_ROWS_I8:
     case OP_EXPERT_MATMUL_I8:
     case OP_EXPERT_GLU_MATMUL_I8:
         return b->table.isa_mask != 1u << ISA_REF;

@@ -23,6 +23,7 @@ MICA_DECLARE_KERNELS(moe_ref);
 MICA_DECLARE_KERNELS(norm_ref);
 MICA_DECLARE_KERNELS(parts_ref);
 MICA_DECLARE_KERNELS(rope_ref);
+MICA_DECLARE_KERNELS(rows_i8_ref);
 MICA_DECLARE_KERNELS(scan_ref);
 MICA_DECLARE_KERNELS(train_ref);
 
@@ -42,6 +43,7 @@ static const kernel_family ref_families[] = {
     {mica_kernels_norm_ref, &mica_n_kernels_norm_ref},
     {mica_kernels_parts_ref, &mica_n_kernels_parts_ref},
     {mica_kernels_rope_ref, &mica_n_kernels_rope_ref},
+    {mica_kernels_rows_i8_ref, &mica_n_kernels_rows_i8_ref},
     {mica_kernels_scan_ref, &mica_n_kernels_scan_ref},
     {mica_kernels_train_ref, &mica_n_kernels_train_ref},
 };

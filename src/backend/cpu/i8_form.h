@@ -45,8 +45,17 @@ static inline const char *i8_declines_weight(const kernel_operand *w) {
 }
 
 static inline const char *i8_declines(const kernel_call *call) {
+    bool is_pair = call->op == OP_GLU_MATMUL_I8 || call->op == OP_GLU_ROWS_I8;
     const char *why = i8_declines_weight(&call->src[1]);
-    return why || call->op != OP_GLU_MATMUL_I8 ? why : i8_declines_weight(&call->src[2]);
+    return why || !is_pair ? why : i8_declines_weight(&call->src[2]);
+}
+
+/* Of products of tiles (lever bf16), which take the same forms. */
+static inline int bf16_n_weights(const kernel_call *call) {
+    return call->op == OP_GLU_MATMUL_BF16 ? 2 : 1;
+}
+static inline bool bf16_is_added(const kernel_call *call) {
+    return call->op == OP_MATMUL_BF16 && call->n_src > 2;
 }
 
 static inline i8_form i8_form_of(const weight_form *f) {

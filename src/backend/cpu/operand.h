@@ -60,6 +60,14 @@ static inline void operand_store_row(const kernel_operand *o, int64_t r, int64_t
         operand_store(o, off + (first + i) * step, x[i]);
 }
 
+/* x[0..n) rounded to T, and added to row r of the operand from column `first` on. */
+static inline void operand_add_row(const kernel_operand *o, int64_t r, int64_t first, int64_t n,
+                                   mica_dtype t, float *x) {
+    int64_t off = operand_row(o, r), step = operand_step(o);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = operand_load(o, off + (first + i) * step) + mica_round_to(x[i], t);
+}
+
 static inline const int32_t *operand_i32(const kernel_operand *o) { return o->data; }
 
 /* Row `row` of a weight (of expert e: e*n_out + o) as f32, whether a form or a dense operand. */

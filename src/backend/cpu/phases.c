@@ -94,6 +94,9 @@ bool mica_cpu_is_small(const cpu_kernel *kernel, const kernel_call *call) {
     case OP_PAD:
     case OP_EXPERT_GROUPS:
         return n <= most;
+    case OP_RMS_NORM_I8:
+    case OP_LAYER_NORM_I8:
+        return n_elements(&call->src[0]) <= most;
     case OP_KV_WRITE:
         return n_elements(&call->src[1]) <= most;
     case OP_ATTENTION_JOIN: /* a context that fills its parts takes longer than this adds */

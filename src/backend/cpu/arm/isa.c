@@ -11,6 +11,7 @@ MICA_DECLARE_KERNELS(elementwise_neon);
 MICA_DECLARE_KERNELS(flash_neon);
 MICA_DECLARE_KERNELS(matmul_neon);
 MICA_DECLARE_KERNELS(matmul_i8_neon);
+MICA_DECLARE_KERNELS(rows_i8_neon);
 MICA_DECLARE_KERNELS(norm_neon);
 MICA_DECLARE_KERNELS(parts_neon);
 MICA_DECLARE_KERNELS(matmul_i8_dotprod);
@@ -23,6 +24,7 @@ const kernel_family mica_isa_families[] = {
     {mica_kernels_flash_neon, &mica_n_kernels_flash_neon},
     {mica_kernels_matmul_neon, &mica_n_kernels_matmul_neon},
     {mica_kernels_matmul_i8_neon, &mica_n_kernels_matmul_i8_neon},
+    {mica_kernels_rows_i8_neon, &mica_n_kernels_rows_i8_neon},
     {mica_kernels_norm_neon, &mica_n_kernels_norm_neon},
     {mica_kernels_parts_neon, &mica_n_kernels_parts_neon},
     {mica_kernels_matmul_i8_dotprod, &mica_n_kernels_matmul_i8_dotprod},

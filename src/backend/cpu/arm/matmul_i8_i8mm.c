@@ -9,6 +9,8 @@ MICA_DECLARE_KERNELS(matmul_i8_i8mm);
 const cpu_kernel mica_kernels_matmul_i8_i8mm[] = {
     {"matmul_i8_i8mm", OP_MATMUL_I8, ISA_I8MM, i8_declines, i8_n_units, i8_run, i8_scratch},
     {"glu_matmul_i8_i8mm", OP_GLU_MATMUL_I8, ISA_I8MM, i8_declines, i8_n_units, i8_run, i8_scratch},
+    {"glu_rows_i8_i8mm", OP_GLU_ROWS_I8, ISA_I8MM, i8_declines, i8_n_units_groups, i8_run_groups,
+     i8_scratch_groups},
     {"expert_matmul_i8_i8mm", OP_EXPERT_MATMUL_I8, ISA_I8MM, i8_declines_experts,
      i8_n_units_experts, i8_run_experts, i8_scratch_experts},
     {"expert_glu_matmul_i8_i8mm", OP_EXPERT_GLU_MATMUL_I8, ISA_I8MM, i8_declines_experts,

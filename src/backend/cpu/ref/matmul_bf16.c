@@ -3,12 +3,12 @@
  * tile_rows: x [n_rows, n], n a multiple of 64 -> the rows of graph/rows_bf16.h; with groups those
  * of each active expert. Subnormal numbers are zeros too. Unit: 16 rows.
  * matmul_bf16: x such rows; w = bf16(fma(scale, code, bias)), codes as in i8_form.h; out [n_rows,
- * n_out]. The sums are those of TDPBF16PS: a step of 32 places at a time, the products of even
- * places and those of odd places each in one ascending chain of fused multiply-adds from zero, the
- * two added, then added to the sum so far; subnormal numbers count as zero and become zero.
- * glu_matmul_bf16: act(gate) * up of two such, rounded as ref/glu.c. Unit: one output column. For
- * experts likewise.
- * Profile: fast (lever bf16). Source: docs/numerics.md 5.
+ * n_out], with a third source rT(that + the result) of that shape or [n_out]. The sums are those of
+ * TDPBF16PS: a step of 32 places at a time, the products of even places and those of odd places
+ * each in one ascending chain of fused multiply-adds from zero, the two added, then added to the
+ * sum so far; subnormal numbers count as zero and become zero. glu_matmul_bf16: act(gate) * up of
+ * two such, rounded as ref/glu.c. Unit: one output column. For experts likewise. Profile: fast
+ * (lever bf16). Source: docs/numerics.md 5.
  */
 #include <math.h>
 
@@ -27,7 +27,7 @@ static const char *declines_tiles(const kernel_call *call) {
 static const char *declines(const kernel_call *call) {
     if (call->src[1].matrix && call->src[1].matrix->n_in % ROWS_BF16_UNIT)
         return "rows of other than whole 64 elements";
-    for (int i = 1; i < call->n_src; i++) {
+    for (int i = 1; i <= bf16_n_weights(call); i++) {
         const char *why = i8_declines_weight(&call->src[i]);
         if (why) return why;
     }
@@ -107,7 +107,7 @@ static void run(const kernel_call *call, int64_t begin, int64_t end, void *scrat
     int64_t n = operand_width(x), n_blocks = (operand_rows(out) + 15) / 16;
     float *x_row = scratch, *w_row = x_row + n;
     for (int64_t o = begin; o < end; o++)
-        for (int w = 1; w < call->n_src; w++) {
+        for (int w = 1; w <= bf16_n_weights(call); w++) {
             weight_row(call->src[w].matrix, o, w_row);
             for (int64_t r = 0; r < operand_rows(out); r++) {
                 for (int64_t i = 0; i < n; i++)
@@ -118,6 +118,7 @@ static void run(const kernel_call *call, int64_t begin, int64_t end, void *scrat
                     y = act_glu(call->attr->glu.act, gate, out->dtype) *
                         mica_round_to(y, out->dtype);
                 }
+                if (bf16_is_added(call)) operand_add_row(&call->src[2], r, o, 1, out->dtype, &y);
                 operand_store_row(out, r, o, 1, &y);
             }
         }

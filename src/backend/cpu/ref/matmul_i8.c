@@ -1,11 +1,12 @@
-/* matmul_i8.c: rows quantized to int8, and matmuls over them.
+/* matmul_i8.c: matmuls over rows quantized to int8 (rows_i8.c).
  *
- * quantize_rows: x [n_rows, n] -> rows of graph/rows_i8.h; unit: one row.
  * matmul_i8: out[r, o] = sum over blocks b, ascending, of
  *     fma(bias[o, b], sum[r, b], .) and fma(scale[o, b] * scale[r, b], dot[r, o, b], .)
  * in f32, where dot is the exact integer dot of the codes (below 2^28). Of a form whose zero point
  * is a constant it is the dot of code - zero, and there is no bias. Unit: one output column.
+ *     With a third source [n_rows, n_out] or [n_out]: rT(that + rT(the sum)).
  * glu_matmul_i8: act(gate) * up of two such, act being act_glu_fused.
+ * glu_rows_i8: the same in f32, quantized (rows_i8.c); unit: 32 outputs.
  * Profile: fast (levers int8 and int16). Source: docs/numerics.md 5.
  */
 #include <math.h>
@@ -13,71 +14,7 @@
 #include "backend/cpu/activation.h"
 #include "backend/cpu/experts.h"
 #include "backend/cpu/i8_form.h"
-
-static void round_group(const float *x, int64_t n, float inverse, uint8_t *codes, uint8_t *rest,
-                        int sums[2]) {
-    for (int64_t i = 0; i < n; i++) {
-        float scaled = x[i] * inverse, code = nearbyintf(scaled);
-        codes[i] = (uint8_t)(int8_t)code;
-        sums[i / 16] += (rest ? ROWS_I8_FINE : 1) * (int)code;
-        if (!rest) continue;
-        int left = (int)nearbyintf((scaled - code) * (float)ROWS_I8_FINE);
-        rest[i] = (uint8_t)(int8_t)left;
-        sums[i / 16] += left;
-    }
-}
-
-static float quantize_group(const float *x, int64_t n, uint8_t *codes, uint8_t *rest, int sums[2]) {
-    uint32_t most = 0;
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t u = mica_f32_bits(x[i]) & 0x7FFFFFFFu;
-        if (u > most) most = u;
-    }
-    float largest = mica_bits_f32(most);
-    if (most >= 0x7F800000u) return mica_bits_f32(0x7FC00000u);
-    if (!(largest > ROWS_I8_LEAST)) return 0.0f;
-    round_group(x, n, 127.0f / largest, codes, rest, sums);
-    return largest / (rest ? 127.0f * (float)ROWS_I8_FINE : 127.0f);
-}
-
-static void put(uint8_t *at, int64_t i, float x) { memcpy(at + 4 * i, &x, 4); }
-
-static void put_count(uint8_t *at, int64_t i, int sum) {
-    int32_t count = -ROWS_I8_ZERO * sum;
-    memcpy(at + 4 * i, &count, 4);
-}
-
-static void quantize_row(const float *x, int64_t n, bool fine, uint8_t *row) {
-    memset(row, 0, (size_t)rows_i8_bytes(n, fine));
-    for (int64_t g = 0; g * ROWS_I8_GROUP < n; g++) {
-        int64_t first = g * ROWS_I8_GROUP, left = n - first;
-        int sums[2] = {0, 0};
-        uint8_t *rest = fine ? row + rows_i8_rest(n) + first : NULL;
-        float scale = quantize_group(x + first, left < ROWS_I8_GROUP ? left : ROWS_I8_GROUP,
-                                     row + first, rest, sums);
-        put(row + rows_i8_scales(n), g, scale);
-        put(row + rows_i8_sums(n), g, scale * (float)(sums[0] + sums[1]));
-        for (int h = 0; h < 2; h++) {
-            put(row + rows_i8_halves(n), 2 * g + h, scale * (float)sums[h]);
-            put_count(row + rows_i8_half_counts(n), 2 * g + h, sums[h]);
-        }
-        put_count(row + rows_i8_counts(n), g, sums[0] + sums[1]);
-    }
-}
-
-static size_t scratch_row(const kernel_call *call) {
-    return sizeof(float) * (size_t)operand_width(&call->src[0]);
-}
-
-static void run_quantize(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
-    const kernel_operand *x = &call->src[0], *out = &call->out;
-    int64_t n = operand_width(x);
-    bool fine = rows_i8_is_fine(operand_width(out), n);
-    for (int64_t r = begin; r < end; r++) {
-        operand_load_row(x, r, scratch);
-        quantize_row(scratch, n, fine, (uint8_t *)out->data + operand_row(out, r));
-    }
-}
+#include "backend/cpu/ref/rows_i8.h"
 
 static float take(const uint8_t *at, int64_t i) { return mica_load_f(at, MICA_F32, (size_t)i); }
 
@@ -106,22 +43,47 @@ static float dot_row(const weight_matrix *m, int64_t o, const uint8_t *x, bool f
 
 static int64_t n_units_columns(const kernel_call *call) { return operand_width(&call->out); }
 
+static float gated(const kernel_call *call, int64_t o, const uint8_t *row, bool fine,
+                   mica_dtype t) {
+    float gate = mica_round_to(dot_row(call->src[1].matrix, o, row, fine), t);
+    float up = mica_round_to(dot_row(call->src[2].matrix, o, row, fine), t);
+    return act_glu_fused(call->attr->glu.act, gate, t) * up;
+}
+
 static void run_matmul_i8(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
     const kernel_operand *x = &call->src[0], *out = &call->out;
     bool fine = rows_i8_is_fine(operand_width(x), call->src[1].matrix->n_in);
+    bool is_pair = call->op == OP_GLU_MATMUL_I8, is_sum = !is_pair && call->n_src > 2;
     (void)scratch;
     for (int64_t o = begin; o < end; o++) {
         for (int64_t r = 0; r < operand_rows(out); r++) {
             const uint8_t *row = (const uint8_t *)x->data + operand_row(x, r);
-            float y = dot_row(call->src[1].matrix, o, row, fine);
-            if (call->op == OP_GLU_MATMUL_I8) {
-                float gate = mica_round_to(y, out->dtype);
-                float up = mica_round_to(dot_row(call->src[2].matrix, o, row, fine), out->dtype);
-                y = act_glu_fused(call->attr->glu.act, gate, out->dtype) * up;
-            }
+            float y = is_pair ? gated(call, o, row, fine, out->dtype)
+                              : dot_row(call->src[1].matrix, o, row, fine);
+            if (is_sum) operand_add_row(&call->src[2], r, o, 1, out->dtype, &y);
             operand_store_row(out, r, o, 1, &y);
         }
     }
+}
+
+static int64_t n_units_groups(const kernel_call *call) {
+    return rows_i8_padded(call->src[1].matrix->n_out) / ROWS_I8_GROUP;
+}
+
+static void run_glu_rows(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+    const kernel_operand *x = &call->src[0], *out = &call->out;
+    int64_t n = call->src[1].matrix->n_out;
+    bool fine = rows_i8_is_fine(operand_width(x), call->src[1].matrix->n_in);
+    (void)scratch;
+    for (int64_t g = begin; g < end; g++)
+        for (int64_t r = 0; r < operand_rows(out); r++) {
+            const uint8_t *row = (const uint8_t *)x->data + operand_row(x, r);
+            float y[ROWS_I8_GROUP] = {0};
+            for (int64_t i = 0; i < ROWS_I8_GROUP && g * ROWS_I8_GROUP + i < n; i++)
+                y[i] = gated(call, g * ROWS_I8_GROUP + i, row, fine, MICA_F32);
+            quantize_group_at(y, g, n, rows_i8_is_fine(operand_width(out), n),
+                              (uint8_t *)out->data + operand_row(out, r));
+        }
 }
 
 static const expert_kernel of_experts = {OP_MATMUL_I8, 1, n_units_columns, run_matmul_i8};
@@ -145,14 +107,14 @@ static void run_experts(const kernel_call *call, int64_t begin, int64_t end, voi
 
 MICA_DECLARE_KERNELS(matmul_i8_ref);
 const cpu_kernel mica_kernels_matmul_i8_ref[] = {
-    {"quantize_rows_ref", OP_QUANTIZE_ROWS, ISA_REF, declines_none, n_units_rows, run_quantize,
-     scratch_row},
     {"matmul_i8_ref", OP_MATMUL_I8, ISA_REF, i8_declines, n_units_columns, run_matmul_i8, NULL},
     {"glu_matmul_i8_ref", OP_GLU_MATMUL_I8, ISA_REF, i8_declines, n_units_columns, run_matmul_i8,
      NULL},
+    {"glu_rows_i8_ref", OP_GLU_ROWS_I8, ISA_REF, i8_declines, n_units_groups, run_glu_rows, NULL},
     {"expert_matmul_i8_ref", OP_EXPERT_MATMUL_I8, ISA_REF, declines_experts, expert_n_units,
      run_experts, NULL},
     {"expert_glu_matmul_i8_ref", OP_EXPERT_GLU_MATMUL_I8, ISA_REF, declines_experts, expert_n_units,
      run_experts, NULL},
 };
-const int mica_n_kernels_matmul_i8_ref = 5;
+const int mica_n_kernels_matmul_i8_ref =
+    sizeof(mica_kernels_matmul_i8_ref) / sizeof(mica_kernels_matmul_i8_ref[0]);

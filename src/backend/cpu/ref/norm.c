@@ -4,50 +4,30 @@
  * (lanes.h), divided by n; 1/sqrt is a root and a division, each rounded.
  * rms_norm: rT(rT(x * 1/sqrt(mean(x^2) + eps)) * w): two roundings, one without a weight.
  * layer_norm: rT((x - mean) * 1/sqrt(var + eps)), then rT(* w), then rT(+ b); var is biased.
+ * Both: with a last operand [.., n] or [n], rT(that + the result).
  * Unit: one row. Profile: exact. Source: docs/numerics.md 4.2.
  */
 #include <math.h>
 
-#include "backend/cpu/lanes.h"
-#include "backend/cpu/operand.h"
+#include "backend/cpu/ref/norm_row.h"
 
 static size_t scratch_row(const kernel_call *call) {
     return sizeof(float) * (size_t)operand_width(&call->src[0]);
 }
 
-static void run_rms_norm(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
-    const kernel_operand *x = &call->src[0], *w = &call->src[1], *out = &call->out;
+static void run_norm(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+    const kernel_operand *x = &call->src[0], *out = &call->out;
+    const kernel_operand *added = &call->src[call->op == OP_RMS_NORM ? 2 : 3];
     int64_t n = operand_width(x);
     float *row = scratch;
     for (int64_t r = begin; r < end; r++) {
         operand_load_row(x, r, row);
-        float mean = lanes_dot(row, row, n) / (float)n;
-        float inv = 1.0f / sqrtf(mean + call->attr->norm.eps);
-        for (int64_t i = 0; i < n; i++) {
-            row[i] = mica_round_to(row[i] * inv, out->dtype);
-            if (w->data) row[i] = row[i] * operand_load(w, i * operand_step(w));
-        }
+        if (call->op == OP_RMS_NORM)
+            rms_norm_row(call, row, out->dtype);
+        else
+            layer_norm_row(call, row, out->dtype);
+        if (added->data) operand_add_row(added, r, 0, n, out->dtype, row);
         operand_store_row(out, r, 0, n, row);
-    }
-}
-
-static void run_layer_norm(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
-    const kernel_operand *x = &call->src[0], *w = &call->src[1], *b = &call->src[2];
-    int64_t n = operand_width(x);
-    mica_dtype t = call->out.dtype;
-    float *row = scratch;
-    for (int64_t r = begin; r < end; r++) {
-        operand_load_row(x, r, row);
-        float mean = lanes_sum(row, n) / (float)n;
-        for (int64_t i = 0; i < n; i++)
-            row[i] = row[i] - mean;
-        float inv = 1.0f / sqrtf(lanes_dot(row, row, n) / (float)n + call->attr->norm.eps);
-        for (int64_t i = 0; i < n; i++) {
-            row[i] = mica_round_to(row[i] * inv, t);
-            if (w->data) row[i] = mica_round_to(row[i] * operand_load(w, i * operand_step(w)), t);
-            if (b->data) row[i] = row[i] + operand_load(b, i * operand_step(b));
-        }
-        operand_store_row(&call->out, r, 0, n, row);
     }
 }
 
@@ -92,9 +72,8 @@ static void run_match_rms(const kernel_call *call, int64_t begin, int64_t end, v
 
 MICA_DECLARE_KERNELS(norm_ref);
 const cpu_kernel mica_kernels_norm_ref[] = {
-    {"rms_norm_ref", OP_RMS_NORM, ISA_REF, declines_none, n_units_rows, run_rms_norm, scratch_row},
-    {"layer_norm_ref", OP_LAYER_NORM, ISA_REF, declines_none, n_units_rows, run_layer_norm,
-     scratch_row},
+    {"rms_norm_ref", OP_RMS_NORM, ISA_REF, declines_none, n_units_rows, run_norm, scratch_row},
+    {"layer_norm_ref", OP_LAYER_NORM, ISA_REF, declines_none, n_units_rows, run_norm, scratch_row},
     {"gauss_top_ref", OP_GAUSS_TOP, ISA_REF, declines_none, n_units_rows, run_gauss_top,
      scratch_two_rows},
     {"match_rms_ref", OP_MATCH_RMS, ISA_REF, declines_none, n_units_rows, run_match_rms,

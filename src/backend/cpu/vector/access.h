@@ -7,6 +7,8 @@
 
 #include "backend/cpu/operand.h"
 
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
 static inline v16 v16_round_bf16(v16 x) {
     v16i u = v16_bits(x);
     v16i odd = v16i_and(v16i_right16(u), v16i_set(1));
@@ -55,6 +57,12 @@ static inline void widen(const void *p, mica_dtype t, int64_t n, float *out) {
     for (; i + 16 <= n; i += 16)
         v16_store(out + i, v16_load_as(at(p, t, i), t));
     if (i < n) v16_store(out + i, v16_load_part(at(p, t, i), t, n - i));
+}
+
+/* Elements [i, i + 16) of row r, those below n. */
+static inline v16 row_chunk(const kernel_operand *o, int64_t r, int64_t i, int64_t n) {
+    const void *p = at(o->data, o->dtype, operand_row(o, r) + i);
+    return n - i >= 16 ? v16_load_as(p, o->dtype) : v16_load_part(p, o->dtype, n - i);
 }
 
 static inline void store_row(void *p, mica_dtype t, int64_t n, const float *x) {

@@ -98,7 +98,8 @@ static inline void run_combine(const kernel_call *call, int64_t begin, int64_t e
             for (int64_t j = 0; j < k; j++) {
                 v16 w = v16_set(operand_load(weights, w_off + j));
                 const void *p = at(y->data, y->dtype, operand_row(y, r * k + j) + i);
-                v16 v = n_here == 16 ? v16_load_as(p, y->dtype) : v16_load_part(p, y->dtype, n_here);
+                v16 v =
+                    n_here == 16 ? v16_load_as(p, y->dtype) : v16_load_part(p, y->dtype, n_here);
                 sum = v16_add(sum, v16_round_to(v16_mul(v, w), out->dtype));
             }
             void *to = at_mut(out->data, out->dtype, o_off + i);

@@ -12,6 +12,7 @@
 
 #include "backend/cpu/experts.h"
 #include "backend/cpu/vector/activate.h"
+#include "backend/cpu/vector/group_i8.h"
 #include "backend/cpu/vector/weight_rows.h"
 
 /* An ISA that reads panels as they lie defines it as 1, with the operations of panel_i8.h. */
@@ -46,10 +47,12 @@ typedef struct i8_space {
     int64_t x_stride; /* bytes */
     const uint8_t *few[2][I8_FEW_ROWS]; /* these rows, or the rows themselves */
     i8_weight w[2];
+    float *group; /* [n_rows][group_width]: results on their way to be quantized; NULL: stored */
+    int64_t group_width;
 } i8_space;
 
 static inline int i8_n_weights(const kernel_call *call) {
-    return call->op == OP_GLU_MATMUL_I8 ? 2 : 1;
+    return call->op == OP_GLU_MATMUL_I8 || call->op == OP_GLU_ROWS_I8 ? 2 : 1;
 }
 
 static inline int64_t i8_n_units(const kernel_call *call) {
@@ -266,19 +269,32 @@ static inline void i8_multiply(const i8_weight *w, const uint8_t *const *x, int 
         i8_tile_forms(w, x, n_x, false);
 }
 
+/* What a plain matmul's result is added to, if anything. */
+static inline const kernel_operand *i8_added(const kernel_call *call) {
+    static const kernel_operand none;
+    return call->op == OP_MATMUL_I8 && call->n_src > 2 ? &call->src[2] : &none;
+}
+
 /* Rounds and stores the sums of rows [r, r + n) for outputs [o, o + n_outs). */
 static inline void i8_store(const kernel_call *call, const i8_space *s, int64_t r, int n, int64_t o,
                             int64_t n_outs) {
-    const kernel_operand *out = &call->out;
+    const kernel_operand *out = &call->out, *added = i8_added(call);
+    const mica_dtype t = s->group ? MICA_F32 : out->dtype;
     for (int i = 0; i < n; i++)
         for (int64_t first = 0; first < n_outs; first += 16) {
             v16 y = v16_load(s->w[0].sums + i * I8_UNIT_OUTS + first);
             if (s->n_weights == 2) {
-                v16 gate = v16_round_to(y, out->dtype);
+                v16 gate = v16_round_to(y, t);
                 v16 up = v16_load(s->w[1].sums + i * I8_UNIT_OUTS + first);
-                y = v16_mul(v16_glu_fused(call->attr->glu.act, gate, out->dtype),
-                            v16_round_to(up, out->dtype));
+                y = v16_mul(v16_glu_fused(call->attr->glu.act, gate, t), v16_round_to(up, t));
             }
+            if (s->group) {
+                v16_store(s->group + (r + i) * s->group_width + (o + first) % s->group_width, y);
+                continue;
+            }
+            if (added->data)
+                y = v16_add(row_chunk(added, r + i, o + first, o + n_outs),
+                            v16_round_to(y, out->dtype));
             void *p = at_mut(out->data, out->dtype, operand_row(out, r + i) + o + first);
             if (n_outs - first >= 16)
                 v16_store_as(p, out->dtype, y);
@@ -345,25 +361,87 @@ static inline void i8_order_rows(const kernel_call *call, i8_space *s, int64_t n
         }
 }
 
-static inline void i8_run(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
-    int64_t n_out = operand_width(&call->out), n_rows = operand_rows(&call->out);
-    i8_space s = {.n_weights = i8_n_weights(call), .x_stride = operand_width(&call->src[0])};
-    s.is_fine = rows_i8_is_fine(s.x_stride, call->src[1].matrix->n_in);
-    float *next = scratch;
-    if (n_rows == 0) return;
-    for (int i = 0; i < s.n_weights; i++) {
-        next += i8_weight_init(&s.w[i], &call->src[1 + i], next);
-        s.x[i] = (uint8_t *)next;
-        next += I8_FEW_ROWS * s.x_stride / 4;
+/* Groups of 32 outputs that fill whole tiles; few rows have no tiles. */
+#define I8_WHOLE_GROUPS                                                 \
+    (I8_UNIT_OUTS % ROWS_I8_GROUP == 0   ? I8_UNIT_OUTS / ROWS_I8_GROUP \
+     : ROWS_I8_GROUP % I8_UNIT_OUTS == 0 ? 1                            \
+                                         : I8_UNIT_OUTS / 16)
+
+static inline int64_t i8_unit_groups(const kernel_call *call) {
+    return operand_rows(&call->out) <= I8_FEW_ROWS ? 1 : I8_WHOLE_GROUPS;
+}
+
+static inline void i8_space_init(i8_space *s, const kernel_call *call, float *at) {
+    *s = (i8_space){.n_weights = i8_n_weights(call), .x_stride = operand_width(&call->src[0])};
+    s->is_fine = rows_i8_is_fine(s->x_stride, call->src[1].matrix->n_in);
+    for (int i = 0; i < s->n_weights; i++) {
+        at += i8_weight_init(&s->w[i], &call->src[1 + i], at);
+        s->x[i] = (uint8_t *)at;
+        at += I8_FEW_ROWS * s->x_stride / 4;
     }
-    if (n_rows <= I8_FEW_ROWS) i8_order_rows(call, &s, n_rows);
-    for (int64_t u = begin; u < end; u++) {
-        int64_t o = u * I8_UNIT_OUTS, left = n_out - o;
-        left = left < I8_UNIT_OUTS ? left : I8_UNIT_OUTS;
+    if (call->op == OP_GLU_ROWS_I8) s->group = at;
+    s->group_width = i8_unit_groups(call) * ROWS_I8_GROUP;
+    if (operand_rows(&call->out) <= I8_FEW_ROWS) i8_order_rows(call, s, operand_rows(&call->out));
+}
+
+/* Outputs [o, end). */
+static inline void i8_outputs(const kernel_call *call, i8_space *s, int64_t o, int64_t end) {
+    int64_t n_rows = operand_rows(&call->out);
+    for (; o < end; o += I8_UNIT_OUTS) {
+        int64_t n = end - o < I8_UNIT_OUTS ? end - o : I8_UNIT_OUTS;
         if (n_rows <= I8_FEW_ROWS)
-            i8_unit_of_few(call, &s, n_rows, o, left);
+            i8_unit_of_few(call, s, n_rows, o, n);
         else
-            i8_unit(call, &s, o, left);
+            i8_unit(call, s, o, n);
+    }
+}
+
+static inline void i8_run(const kernel_call *call, int64_t begin, int64_t end, void *scratch) {
+    int64_t n_out = operand_width(&call->out), last = end * I8_UNIT_OUTS;
+    i8_space s;
+    if (operand_rows(&call->out) == 0) return;
+    i8_space_init(&s, call, scratch);
+    i8_outputs(call, &s, begin * I8_UNIT_OUTS, last < n_out ? last : n_out);
+}
+
+/* ---- gated pairs whose result is quantized; unit: as many groups of 32 outputs as fill tiles, one
+ * where there are none ---- */
+
+static inline int64_t i8_n_units_groups(const kernel_call *call) {
+    int64_t n = i8_unit_groups(call);
+    return (rows_i8_padded(call->src[1].matrix->n_out) / ROWS_I8_GROUP + n - 1) / n;
+}
+
+static inline size_t i8_scratch_groups(const kernel_call *call) {
+    int64_t n_floats = operand_rows(&call->out) * I8_WHOLE_GROUPS * ROWS_I8_GROUP;
+    return i8_scratch(call) + sizeof(float) * (size_t)n_floats;
+}
+
+/* What lies behind the last output is zero, and so are the groups there. */
+static inline void i8_quantize_groups(const kernel_call *call, const i8_space *s, int64_t first) {
+    const kernel_operand *out = &call->out;
+    int64_t n = call->src[1].matrix->n_out, width = s->group_width;
+    bool fine = rows_i8_is_fine(operand_width(out), n);
+    for (int64_t r = 0; r < operand_rows(out); r++) {
+        float *x = s->group + r * width;
+        uint8_t *row = (uint8_t *)out->data + operand_row(out, r);
+        for (int64_t i = n > first ? n - first : 0; i < width; i++)
+            x[i] = 0.0f;
+        for (int64_t i = 0; i < width && first + i < rows_i8_padded(n); i += ROWS_I8_GROUP)
+            i8_quantize_at(x + i, (first + i) / ROWS_I8_GROUP, n, fine, row);
+    }
+}
+
+static inline void i8_run_groups(const kernel_call *call, int64_t begin, int64_t end,
+                                 void *scratch) {
+    const int64_t n = call->src[1].matrix->n_out;
+    i8_space s;
+    if (operand_rows(&call->out) == 0) return;
+    i8_space_init(&s, call, scratch);
+    for (int64_t u = begin; u < end; u++) {
+        int64_t first = u * s.group_width, last = first + s.group_width;
+        i8_outputs(call, &s, first, last < n ? last : n);
+        i8_quantize_groups(call, &s, first);
     }
 }
 
@@ -391,64 +469,6 @@ static inline const char *i8_declines_experts(const kernel_call *call) {
 static inline void i8_run_experts(const kernel_call *call, int64_t begin, int64_t end,
                                   void *scratch) {
     expert_run(call, i8_experts_of(call), begin, end, scratch);
-}
-
-/* ---- quantize_rows; unit: one row ---- */
-
-static inline const char *i8_declines_rows(const kernel_call *call) {
-    return is_dense_row(&call->src[0]) ? NULL : "the elements of a row do not lie side by side";
-}
-
-static inline size_t i8_scratch_row(const kernel_call *call) {
-    return sizeof(float) * (size_t)rows_i8_padded(operand_width(&call->src[0]));
-}
-
-static inline void i8_put(uint8_t *p, int64_t i, float x) { memcpy(p + 4 * i, &x, 4); }
-
-/* The codes of 32 elements; their scale. */
-static inline float i8_quantize_group(const float *x, uint8_t *codes, uint8_t *rest, int sums[2]) {
-    uint32_t most = i8_largest_bits(x);
-    float largest = mica_bits_f32(most);
-    if (most < 0x7F800000u && largest > ROWS_I8_LEAST) {
-        i8_round_group(x, 127.0f / largest, codes, rest, sums);
-        return largest / (rest ? 127.0f * (float)ROWS_I8_FINE : 127.0f);
-    }
-    memset(codes, 0, ROWS_I8_GROUP);
-    if (rest) memset(rest, 0, ROWS_I8_GROUP);
-    return most < 0x7F800000u ? 0.0f : mica_bits_f32(0x7FC00000u);
-}
-
-/* x has room for padded(n) rounded up to 128; what lies behind n is zero. */
-static inline void i8_quantize_row(const float *x, int64_t n, bool fine, uint8_t *row) {
-    for (int64_t g = 0; g * ROWS_I8_GROUP < rows_i8_padded(n); g++) {
-        int64_t first = g * ROWS_I8_GROUP;
-        int sums[2] = {0, 0};
-        float scale = i8_quantize_group(x + first, row + first,
-                                        fine ? row + rows_i8_rest(n) + first : NULL, sums);
-        i8_put(row + rows_i8_scales(n), g, scale);
-        i8_put(row + rows_i8_sums(n), g, scale * (float)(sums[0] + sums[1]));
-        i8_put(row + rows_i8_halves(n), 2 * g, scale * (float)sums[0]);
-        i8_put(row + rows_i8_halves(n), 2 * g + 1, scale * (float)sums[1]);
-        const int32_t counts[3] = {-ROWS_I8_ZERO * (sums[0] + sums[1]), -ROWS_I8_ZERO * sums[0],
-                                   -ROWS_I8_ZERO * sums[1]};
-        memcpy(row + rows_i8_counts(n) + 4 * g, counts, 4);
-        memcpy(row + rows_i8_half_counts(n) + 8 * g, counts + 1, 8);
-    }
-}
-
-static inline void i8_run_quantize(const kernel_call *call, int64_t begin, int64_t end,
-                                   void *scratch) {
-    const kernel_operand *x = &call->src[0], *out = &call->out;
-    int64_t n = operand_width(x);
-    bool fine = rows_i8_is_fine(operand_width(out), n);
-    float *wide = scratch;
-    for (int64_t r = begin; r < end; r++) {
-        uint8_t *row = (uint8_t *)out->data + operand_row(out, r);
-        widen(at(x->data, x->dtype, operand_row(x, r)), x->dtype, n, wide);
-        for (int64_t i = padded(n); i < rows_i8_padded(n); i++)
-            wide[i] = 0.0f;
-        i8_quantize_row(wide, n, fine, row);
-    }
 }
 
 #endif

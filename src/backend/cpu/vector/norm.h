@@ -27,11 +27,6 @@ static inline float sum_of_squares(const float *x, int64_t n) {
     return v16_join(sum);
 }
 
-static inline v16 vector_chunk(const kernel_operand *w, int64_t i, int64_t n) {
-    const void *p = at(w->data, w->dtype, i);
-    return n - i >= 16 ? v16_load_as(p, w->dtype) : v16_load_part(p, w->dtype, n - i);
-}
-
 static inline void store_chunk(const kernel_operand *out, int64_t row_off, int64_t i, int64_t n,
                                v16 y) {
     void *p = at_mut(out->data, out->dtype, row_off + i);
@@ -39,24 +34,6 @@ static inline void store_chunk(const kernel_operand *out, int64_t row_off, int64
         v16_store_as(p, out->dtype, y);
     else
         v16_store_part(p, out->dtype, n - i, y);
-}
-
-static inline void run_rms_norm(const kernel_call *call, int64_t begin, int64_t end,
-                                void *scratch) {
-    const kernel_operand *x = &call->src[0], *w = &call->src[1], *out = &call->out;
-    int64_t n = operand_width(x);
-    float *row = scratch;
-    for (int64_t r = begin; r < end; r++) {
-        widen(at(x->data, x->dtype, operand_row(x, r)), x->dtype, n, row);
-        float mean = sum_of_squares(row, n) / (float)n;
-        v16 inv = v16_set(1.0f / sqrtf(mean + call->attr->norm.eps));
-        int64_t off = operand_row(out, r);
-        for (int64_t i = 0; i < n; i += 16) {
-            v16 y = v16_mul(v16_load(row + i), inv);
-            if (w->data) y = v16_mul(v16_round_to(y, out->dtype), vector_chunk(w, i, n));
-            store_chunk(out, off, i, n, y);
-        }
-    }
 }
 
 /* row -= mean; the places behind the row stay zero. */
@@ -71,25 +48,50 @@ static inline void centre(float *row, int64_t n) {
         row[i] = 0.0f;
 }
 
-static inline void run_layer_norm(const kernel_call *call, int64_t begin, int64_t end,
-                                  void *scratch) {
-    const kernel_operand *x = &call->src[0], *w = &call->src[1], *b = &call->src[2];
-    const kernel_operand *out = &call->out;
+/* Row r in `row`, less its mean for a layer norm; what its elements are multiplied by. */
+static inline v16 norm_open(const kernel_call *call, int64_t r, float *row, bool is_rms) {
+    const kernel_operand *x = &call->src[0];
     int64_t n = operand_width(x);
-    float *row = scratch;
+    widen(at(x->data, x->dtype, operand_row(x, r)), x->dtype, n, row);
+    if (!is_rms) centre(row, n);
+    return v16_set(1.0f / sqrtf(sum_of_squares(row, n) / (float)n + call->attr->norm.eps));
+}
+
+/* Elements [i, i + 16) of the result, not yet rounded to t. */
+static inline v16 norm_chunk(const kernel_call *call, const float *row, v16 inv, int64_t i,
+                             mica_dtype t, bool is_rms) {
+    const kernel_operand *w = &call->src[1], *b = &call->src[2];
+    int64_t n = operand_width(&call->src[0]);
+    v16 y = v16_mul(v16_load(row + i), inv);
+    if (is_rms) return w->data ? v16_mul(v16_round_to(y, t), row_chunk(w, 0, i, n)) : y;
+    y = v16_round_to(y, t);
+    if (w->data) y = v16_round_to(v16_mul(y, row_chunk(w, 0, i, n)), t);
+    return b->data ? v16_add(y, row_chunk(b, 0, i, n)) : y;
+}
+
+ALWAYS_INLINE void run_norm(const kernel_call *call, int64_t begin, int64_t end, float *row,
+                            bool is_rms) {
+    const kernel_operand *out = &call->out, *added = &call->src[is_rms ? 2 : 3];
+    int64_t n = operand_width(&call->src[0]);
     for (int64_t r = begin; r < end; r++) {
-        widen(at(x->data, x->dtype, operand_row(x, r)), x->dtype, n, row);
-        centre(row, n);
-        float var = sum_of_squares(row, n) / (float)n;
-        v16 inv = v16_set(1.0f / sqrtf(var + call->attr->norm.eps));
+        v16 inv = norm_open(call, r, row, is_rms);
         int64_t off = operand_row(out, r);
         for (int64_t i = 0; i < n; i += 16) {
-            v16 y = v16_round_to(v16_mul(v16_load(row + i), inv), out->dtype);
-            if (w->data) y = v16_round_to(v16_mul(y, vector_chunk(w, i, n)), out->dtype);
-            if (b->data) y = v16_add(y, vector_chunk(b, i, n));
+            v16 y = norm_chunk(call, row, inv, i, out->dtype, is_rms);
+            if (added->data) y = v16_add(row_chunk(added, r, i, n), v16_round_to(y, out->dtype));
             store_chunk(out, off, i, n, y);
         }
     }
+}
+
+static inline void run_rms_norm(const kernel_call *call, int64_t begin, int64_t end,
+                                void *scratch) {
+    run_norm(call, begin, end, scratch, true);
+}
+
+static inline void run_layer_norm(const kernel_call *call, int64_t begin, int64_t end,
+                                  void *scratch) {
+    run_norm(call, begin, end, scratch, false);
 }
 
 #endif

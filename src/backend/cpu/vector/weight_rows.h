@@ -13,8 +13,6 @@
 /* Dense elements are asked for this many bytes before they are needed. */
 #define DENSE_AHEAD 2048
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
 typedef enum row_way {
     WAY_2 = 2,
     WAY_3 = 3,

@@ -15,6 +15,7 @@ MICA_DECLARE_KERNELS(elementwise_avx2);
 MICA_DECLARE_KERNELS(flash_avx2);
 MICA_DECLARE_KERNELS(matmul_avx2);
 MICA_DECLARE_KERNELS(matmul_i8_avx2);
+MICA_DECLARE_KERNELS(rows_i8_avx2);
 MICA_DECLARE_KERNELS(norm_avx2);
 MICA_DECLARE_KERNELS(parts_avx2);
 MICA_DECLARE_KERNELS(attention_avx512);
@@ -25,6 +26,7 @@ MICA_DECLARE_KERNELS(matmul_avx512);
 MICA_DECLARE_KERNELS(norm_avx512);
 MICA_DECLARE_KERNELS(parts_avx512);
 MICA_DECLARE_KERNELS(matmul_i8_avx512vnni);
+MICA_DECLARE_KERNELS(rows_i8_avx512vnni);
 MICA_DECLARE_KERNELS(matmul_bf16_amx);
 
 const kernel_family mica_isa_families[] = {
@@ -34,6 +36,7 @@ const kernel_family mica_isa_families[] = {
     {mica_kernels_flash_avx2, &mica_n_kernels_flash_avx2},
     {mica_kernels_matmul_avx2, &mica_n_kernels_matmul_avx2},
     {mica_kernels_matmul_i8_avx2, &mica_n_kernels_matmul_i8_avx2},
+    {mica_kernels_rows_i8_avx2, &mica_n_kernels_rows_i8_avx2},
     {mica_kernels_norm_avx2, &mica_n_kernels_norm_avx2},
     {mica_kernels_parts_avx2, &mica_n_kernels_parts_avx2},
     {mica_kernels_attention_avx512, &mica_n_kernels_attention_avx512},
@@ -44,6 +47,7 @@ const kernel_family mica_isa_families[] = {
     {mica_kernels_norm_avx512, &mica_n_kernels_norm_avx512},
     {mica_kernels_parts_avx512, &mica_n_kernels_parts_avx512},
     {mica_kernels_matmul_i8_avx512vnni, &mica_n_kernels_matmul_i8_avx512vnni},
+    {mica_kernels_rows_i8_avx512vnni, &mica_n_kernels_rows_i8_avx512vnni},
     {mica_kernels_matmul_bf16_amx, &mica_n_kernels_matmul_bf16_amx},
 };
 const int mica_n_isa_families = sizeof(mica_isa_families) / sizeof(mica_isa_families[0]);

@@ -60,7 +60,7 @@ static const char *declines_rows(const kernel_call *call) {
 
 static const char *declines(const kernel_call *call) {
     if (!is_dense_row(&call->out)) return "the elements of a row do not lie side by side";
-    for (int i = 1; i < call->n_src; i++) {
+    for (int i = 1; i <= bf16_n_weights(call); i++) {
         const char *why = i8_declines_weight(&call->src[i]);
         if (why) return why;
         if (call->src[i].matrix->n_in % ROWS_BF16_UNIT)
@@ -75,12 +75,13 @@ static int64_t space_init(bf16_space *s, const kernel_call *call, float *at) {
     int64_t n_blocks = (operand_rows(&call->out) + BLOCK_ROWS - 1) / BLOCK_ROWS;
     if (n_blocks > MAX_BLOCKS) n_blocks = MAX_BLOCKS;
     int64_t n_sums = n_groups * n_blocks * BLOCK_FLOATS, n = n_panel + BLOCK_FLOATS;
+    int n_weights = bf16_n_weights(call);
     if (s) {
-        *s = (bf16_space){.n_weights = call->n_src - 1, .n_groups = n_groups, .n_blocks = n_blocks};
+        *s = (bf16_space){.n_weights = n_weights, .n_groups = n_groups, .n_blocks = n_blocks};
         s->panel = (uint8_t *)at;
         s->last = at + n_panel;
     }
-    for (int i = 0; i + 1 < call->n_src; i++) {
+    for (int i = 0; i < n_weights; i++) {
         if (s) s->sums[i] = at + n;
         n += n_sums;
         n += padded(bf16_weight_init(s ? &s->w[i] : NULL, &call->src[1 + i], PANEL_OUTS * n_groups,
@@ -177,6 +178,9 @@ static void store_tile(const kernel_call *call, const float *sums, const float *
     }
     v16_turn(t);
     for (int64_t i = 0; i < n_rows; i++) {
+        if (bf16_is_added(call))
+            t[i] = v16_add(row_chunk(&call->src[2], r + i, o, o + n_outs),
+                           v16_round_to(t[i], out->dtype));
         void *p = at_mut(out->data, out->dtype, operand_row(out, r + i) + o);
         if (n_outs == 16)
             v16_store_as(p, out->dtype, t[i]);

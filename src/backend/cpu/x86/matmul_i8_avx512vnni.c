@@ -7,15 +7,16 @@
 
 MICA_DECLARE_KERNELS(matmul_i8_avx512vnni);
 const cpu_kernel mica_kernels_matmul_i8_avx512vnni[] = {
-    {"quantize_rows_avx512vnni", OP_QUANTIZE_ROWS, ISA_AVX512VNNI, i8_declines_rows, n_units_rows,
-     i8_run_quantize, i8_scratch_row},
     {"matmul_i8_avx512vnni", OP_MATMUL_I8, ISA_AVX512VNNI, i8_declines, i8_n_units, i8_run,
      i8_scratch},
     {"glu_matmul_i8_avx512vnni", OP_GLU_MATMUL_I8, ISA_AVX512VNNI, i8_declines, i8_n_units, i8_run,
      i8_scratch},
+    {"glu_rows_i8_avx512vnni", OP_GLU_ROWS_I8, ISA_AVX512VNNI, i8_declines, i8_n_units_groups,
+     i8_run_groups, i8_scratch_groups},
     {"expert_matmul_i8_avx512vnni", OP_EXPERT_MATMUL_I8, ISA_AVX512VNNI, i8_declines_experts,
      i8_n_units_experts, i8_run_experts, i8_scratch_experts},
     {"expert_glu_matmul_i8_avx512vnni", OP_EXPERT_GLU_MATMUL_I8, ISA_AVX512VNNI,
      i8_declines_experts, i8_n_units_experts, i8_run_experts, i8_scratch_experts},
 };
-const int mica_n_kernels_matmul_i8_avx512vnni = 5;
+const int mica_n_kernels_matmul_i8_avx512vnni =
+    sizeof(mica_kernels_matmul_i8_avx512vnni) / sizeof(mica_kernels_matmul_i8_avx512vnni[0]);
