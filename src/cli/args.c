@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/cli.h"
+
 static const arg_spec *spec_at(const arg_verb *verb, int i) {
     return i < verb->n_specs ? &verb->specs[i] : &verb->more[i - verb->n_specs];
 }
@@ -91,6 +93,7 @@ static int store(const arg_verb *verb, const arg_spec *s, const char *value) {
     switch (s->kind) {
     case ARG_FLAG:
         *(bool *)s->target = true;
+        if (!strcmp(s->name, "json")) mica_cli_fail_in_json();
         return EXIT_OK;
     case ARG_STRING:
         *(const char **)s->target = value;

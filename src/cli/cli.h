@@ -55,6 +55,8 @@ int mica_cli_parse_ids(const char *verb, const char *option, const char *text, t
 
 const char *mica_cli_tier_text(model_tier tier);
 
+/* From now on mica_cli_fail also prints {"error": MESSAGE} on stdout: a verb with --json. */
+void mica_cli_fail_in_json(void);
 /* Prints "mica: message" and returns EXIT_FAILED. */
 int mica_cli_fail(const mica_error *err);
 /* Flushes stdout; a full disk or closed pipe becomes EXIT_FAILED with a message. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "cli/cli.h"
 
 /* ---- options of computing verbs ---- */
@@ -198,8 +199,24 @@ int mica_cli_parse_ids(const char *verb, const char *option, const char *text, t
 
 /* ---- output ---- */
 
+/* Whether the verb was asked for JSON, so that its failure is JSON too. */
+static bool fails_in_json;
+
+void mica_cli_fail_in_json(void) { fails_in_json = true; }
+
+static void print_error(const mica_error *err) {
+    json_writer w;
+    mica_json_writer_init(&w, false);
+    mica_json_begin_object(&w);
+    mica_json_member_cstring(&w, "error", err->message);
+    mica_json_end_object(&w);
+    if (!w.failed) printf("%s\n", w.data);
+    mica_json_writer_deinit(&w);
+}
+
 int mica_cli_fail(const mica_error *err) {
     fprintf(stderr, "mica: %s\n", err->message);
+    if (fails_in_json) print_error(err);
     return EXIT_FAILED;
 }
 

@@ -1,10 +1,12 @@
 /* folder.c: a model folder: config.json, generation_config.json and the safetensors shards.
  *
  * With model.safetensors.index.json the index decides which tensor comes from which shard; without
- * it every model*.safetensors is read. The result is one list of tensors with one table of names.
+ * it every model*.safetensors is read, and files numbered "-00001-of-00003" must all be there. The
+ * result is one list of tensors with one table of names.
  */
 #include "format/folder.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -175,12 +177,49 @@ static mica_status add_tensor(hf_folder *folder, const file_tensor *t, const cha
     return MICA_OK;
 }
 
+/* "model-00002-of-00003.safetensors": 2 and 3; other names belong to no numbered set. */
+static bool shard_number(const char *name, int *i, int *n, int *n_prefix) {
+    const char *dash = strstr(name, "-of-");
+    int end = 0;
+    if (!dash || dash - name < 6 || dash[-6] != '-') return false;
+    *n_prefix = (int)(dash - name) - 5;
+    return sscanf(dash - 5, "%5d-of-%5d.safetensors%n", i, n, &end) == 2 && end && !dash[end - 5];
+}
+
+static bool has_name(char *const *files, size_t n_files, const char *name) {
+    for (size_t i = 0; i < n_files; i++)
+        if (!strcmp(files[i], name)) return true;
+    return false;
+}
+
+/* Numbered files say how many they are: each needs the one before it and the one after it. */
+static mica_status check_numbers(const hf_folder *folder, char *const *files, size_t n_files,
+                                 mica_error *err) {
+    for (size_t f = 0; f < n_files; f++) {
+        int i, n, n_prefix;
+        if (!shard_number(files[f], &i, &n, &n_prefix)) continue;
+        for (int other = i - 1; other <= i + 1; other++) {
+            char name[300];
+            if (other < 1 || other > n) continue;
+            snprintf(name, sizeof(name), "%.*s%05d-of-%05d.safetensors", n_prefix, files[f], other,
+                     n);
+            if (has_name(files, n_files, name)) continue;
+            return mica_fail(err, MICA_E_NOT_FOUND,
+                             "%s: the file %.80s, which belongs to %.80s by its name, is missing; "
+                             "fetch the model again",
+                             folder->path, name, files[f]);
+        }
+    }
+    return MICA_OK;
+}
+
 static mica_status open_without_index(hf_folder *folder, mica_error *err) {
     char **files = NULL;
     size_t n_files = 0;
     mica_status st = mica_folder_list(&files, &n_files, folder->path, "model", ".safetensors", err);
     if (!st && !n_files)
         st = mica_fail(err, MICA_E_NOT_FOUND, "no safetensors found in %s", folder->path);
+    if (!st) st = check_numbers(folder, files, n_files, err);
     for (size_t s = 0; s < n_files && !st; s++) {
         if ((st = open_shard(folder, files[s], err))) break;
         const safetensors_file *shard = folder->shards[s];

@@ -108,6 +108,8 @@ mica_status mica_config_settle(model_config *c, config_facts *facts, const weigh
 /* ---- rope.c ---- */
 /* Whether the periods depend on a sequence's length, so that they are an input of the graph. */
 bool mica_rope_by_length(const rope_config *rope);
+/* The table of a sequence within the original length becomes that of all. */
+void mica_rope_forget_length(rope_config *rope);
 /* As mica_rope_periods, for a sequence of n_positions. */
 mica_status mica_rope_periods_at(const rope_config *rope, int64_t dims, int64_t n_positions,
                                  float *out, float *position_scale, float *input_scale,

@@ -253,6 +253,7 @@ static void read_rope_tables(gguf_reader *r, const model_config *c, rope_config 
                        "is longrope, but rope_factors_long and rope_factors_short do not fit");
     if (is_longrope && rope->original_max_positions < 2)
         mica_meta_fail(r, MICA_E_FORMAT, "rope.scaling.original_context_length", "is missing");
+    if (r->arch->reads_mscale) mica_rope_forget_length(rope);
 }
 
 /* mscale_all_dim; converters of latent attention store a tenth of it, and there mscale, which they

@@ -132,6 +132,27 @@ static void read_longrope(config_reader *r, const json_value *dict, rope_config 
         rope->factor <= 1.0 ? 1.0 : sqrt(1.0 + log(rope->factor) / log(original));
 }
 
+/* The reference has no defaults for the two bounds, and equal ones would divide by zero. */
+static void read_llama3(config_reader *r, const json_value *dict, rope_config *rope) {
+    static const char *const keys[] = {"low_freq_factor", "high_freq_factor"};
+    for (size_t i = 0; i < 2; i++)
+        if (!mica_json_find_set(dict, keys[i]))
+            fail_rope(r, MICA_E_FORMAT, keys[i], "is missing, which rope type llama3 needs");
+    rope->low_freq_factor = mica_config_number(r, dict, keys[0], 1.0);
+    rope->high_freq_factor = mica_config_number(r, dict, keys[1], 4.0);
+    if (!(rope->low_freq_factor > 0.0))
+        fail_rope(r, MICA_E_FORMAT, keys[0], "of the rope must be above 0");
+    if (!(rope->high_freq_factor > rope->low_freq_factor))
+        fail_rope(r, MICA_E_FORMAT, keys[1], "of the rope must be above \"low_freq_factor\"");
+}
+
+/* Turns within the original length where the ramp begins and ends; 0 counts as absent. */
+static double read_beta(config_reader *r, const json_value *dict, const char *key, double usual) {
+    double beta = mica_config_number(r, dict, key, usual);
+    if (beta < 0.0) fail_rope(r, MICA_E_FORMAT, key, "of the rope must be above 0");
+    return beta == 0.0 ? usual : beta;
+}
+
 /* mscale and mscale_all_dim scale q and k together only; one of them alone counts as neither. */
 static void read_mscale(config_reader *r, const json_value *dict, rope_config *rope) {
     double mscale = mica_config_number(r, dict, "mscale", 0.0);
@@ -158,15 +179,18 @@ static void refuse_scaling_keys(config_reader *r, const json_value *dict) {
     }
 }
 
-/* Of a scaled rope: what cosines and sines are multiplied by, instead of the type's own scale. */
+/* phimoe: cosines and sines of a scaled rope are multiplied by a scale that the config names, and
+ * the reference makes its table without a length: longrope keeps the short list, dynamic its base.
+ */
 static void read_length_mscale(config_reader *r, const json_value *dict, rope_config *rope) {
     if (!strcmp(rope->type, "default")) return;
-    rope->attention_factor = mica_config_number(r, dict, "short_mscale", -1.0);
-    if (!(rope->attention_factor > 0.0))
+    rope->input_scale = mica_config_number(r, dict, "short_mscale", 0.0);
+    if (!(rope->input_scale > 0.0))
         fail_rope(r, MICA_E_FORMAT, "short_mscale", "of the rope must be there and above 0");
-    if (mica_config_number(r, dict, "long_mscale", 0.0) != rope->attention_factor)
+    if (mica_config_number(r, dict, "long_mscale", 0.0) != rope->input_scale)
         fail_rope(r, MICA_E_UNSUPPORTED, "long_mscale",
                   "of the rope differs from \"short_mscale\", which is not supported");
+    mica_rope_forget_length(rope);
 }
 
 /* A type that the family's reference does not have is refused, not tried. */
@@ -190,16 +214,17 @@ static void read_scaling(config_reader *r, const json_value *dict, rope_config *
         rope->factor = want_factor(r, dict, rope);
     else
         rope->factor = mica_config_number(r, dict, "factor", 1.0);
-    rope->low_freq_factor = mica_config_number(r, dict, "low_freq_factor", rope->low_freq_factor);
-    rope->high_freq_factor =
-        mica_config_number(r, dict, "high_freq_factor", rope->high_freq_factor);
-    rope->beta_fast = mica_config_number(r, dict, "beta_fast", rope->beta_fast);
-    rope->beta_slow = mica_config_number(r, dict, "beta_slow", rope->beta_slow);
+    if (!strcmp(type, "llama3")) read_llama3(r, dict, rope);
+    rope->beta_fast = read_beta(r, dict, "beta_fast", rope->beta_fast);
+    rope->beta_slow = read_beta(r, dict, "beta_slow", rope->beta_slow);
     rope->attention_factor =
         mica_config_number(r, dict, "attention_factor", rope->attention_factor);
     read_mscale(r, dict, rope);
     rope->truncate = mica_config_flag(r, dict, "truncate", rope->truncate);
     rope->original_max_positions = read_original(r, dict, rope);
+    if ((is_yarn(type) || !strcmp(type, "llama3")) && !rope->original_max_positions)
+        fail_rope(r, MICA_E_FORMAT, "original_max_position_embeddings",
+                  "is missing, which this rope type needs");
     if (is_any(type, "longrope", "su", "su")) read_longrope(r, dict, rope);
     const json_value *sections = mica_json_find_set(dict, "mrope_section");
     if (!strcmp(type, "mrope") &&

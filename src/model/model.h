@@ -21,6 +21,7 @@ typedef struct rope_config {
     double factor, low_freq_factor, high_freq_factor;
     double beta_fast, beta_slow, mscale, mscale_all_dim;
     double attention_factor; /* <0: absent */
+    double input_scale;      /* of q and k, instead of what the type says; 0: absent */
     double alpha;            /* the base is theta * alpha^(dims / (dims - 2)); 1: theta */
     double partial_rotary_factor;
     int64_t original_max_positions; /* 0: absent */

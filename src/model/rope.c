@@ -67,6 +67,11 @@ bool mica_rope_by_length(const rope_config *rope) {
     return type == ROPE_DYNAMIC || type == ROPE_LONGROPE;
 }
 
+void mica_rope_forget_length(rope_config *rope) {
+    if (type_of(rope) == ROPE_DYNAMIC) snprintf(rope->type, sizeof(rope->type), "default");
+    rope->long_factor = rope->short_factor;
+}
+
 int64_t mica_rope_dims(const rope_config *rope, int64_t head_dim) {
     if (type_of(rope) == ROPE_PROPORTIONAL) return head_dim; /* pairs span all channels */
     int64_t dims = (int64_t)((double)head_dim * rope->partial_rotary_factor);
@@ -98,7 +103,7 @@ static void fill_llama3(const rope_config *rope, int64_t dims, float *out) {
         float period = plain_period((float)rope->theta, i, dims);
         float wavelength = (float)(2.0 * PI) * period;
         float stretched = wavelength > longest ? period * factor : period;
-        if (wavelength > shortest && wavelength < longest) {
+        if (wavelength >= shortest && wavelength <= longest) {
             float s = (old / wavelength - low) / (high - low);
             stretched = period / ((1.0f - s) / factor + s);
         }
@@ -225,6 +230,7 @@ mica_status mica_rope_periods_at(const rope_config *rope, int64_t dims, int64_t 
         return unsupported(rope, err);
     }
     if (st) return st;
+    if (rope->input_scale > 0.0) inputs = rope->input_scale;
     for (int64_t i = 0; rope->freq_factors && i < dims / 2; i++)
         out[i] *= rope->freq_factors[i];
     *position_scale = (float)positions;

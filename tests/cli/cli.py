@@ -1,4 +1,5 @@
 """Shared by the tests of the program: running it and counting what fails."""
+import json
 import os
 import subprocess
 import sys
@@ -28,7 +29,8 @@ def run(exe, *args, stdin=b"", env=None, timeout=240):
 
 
 def check_error(exe, args, code, needle="", stdin=b"", env=None):
-    """The program must fail with `code` and one clear line on stderr, and print nothing else."""
+    """The program must fail with `code` and one clear line on stderr, and print nothing else but, with
+    --json, an object with the same message."""
     got, out, err = run(exe, *args, stdin=stdin, env=env)
     label = "%s -> %d %r" % (" ".join(map(str, args))[-160:], got, err[-300:])
     check(got == code, label + ": expected exit code %d" % code)
@@ -36,5 +38,8 @@ def check_error(exe, args, code, needle="", stdin=b"", env=None):
     if code == 1:
         check(err.count("\n") == 1, label + ": one line")
     check(needle.lower() in err.lower(), label + ": should say %r" % needle)
-    check(not out, label + ": nothing on stdout, got %r" % out[:80])
+    if code == 1 and "--json" in args:
+        check("mica: " + json.loads(out)["error"] + "\n" == err, label + ": the message as JSON, got %r" % out[:80])
+    else:
+        check(not out, label + ": nothing on stdout, got %r" % out[:80])
     return err

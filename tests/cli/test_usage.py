@@ -29,6 +29,13 @@ check([t for t in rows if rows[t].get("encoder")] == ["bert", "distilbert", "nom
 check(rows["qwen3"]["tier"] == "dedicated" and rows["cohere"]["gguf"] == "command-r" and
       rows["helium"]["gguf"] is None and list(rows) == sorted(rows), "models --json")
 check_error(exe, ["models", "no/such/file"], 1, "no/such/file")
+MISSING = "no/such/file"
+for args in (["models", MISSING], ["inspect", MISSING], ["plan", MISSING], ["bench", MISSING],
+             ["tokenize", MISSING, "x"], ["detokenize", MISSING, "--ids", "1"], ["generate", MISSING, "-p", "x"],
+             ["embed", MISSING, "-p", "x"], ["eval", "perplexity", MISSING, __file__]):
+    code, out, err = run(exe, *args, "--json")
+    check(code == 1 and list(json.loads(out)) == ["error"] and
+          "mica: " + json.loads(out)["error"] + "\n" == err, (args, "--json", code, out, err))
 code, out, _ = run(exe, "--help")
 check(all(verb.encode() in out for verb in VERBS), "--help lists every verb")
 

@@ -100,6 +100,7 @@ static void without_index(void **state) {
     scratch *s = *state;
     expect_bad(s, MICA_E_NOT_FOUND, "no safetensors found in");
     write_tensors(s, SHARD_2, "c", NULL);
+    expect_bad(s, MICA_E_NOT_FOUND, "the file " SHARD_1 ", which belongs to " SHARD_2);
     write_tensors(s, SHARD_1, "a", "b");
     write_tensors(s, "optiq_vision.safetensors", "vision", NULL);
     hf_folder *folder = open_config(s);

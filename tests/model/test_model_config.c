@@ -214,7 +214,9 @@ static void test_original_length(reading *r) {
     } cases[] = {
         {",\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4}}", 256,
          0.1 * 1.3862943611198906 + 1},
-        {",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":4}}", 256, -1},
+        {",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":4,\"low_freq_factor\":1,"
+         "\"high_freq_factor\":4}}",
+         256, -1},
         {",\"original_max_position_embeddings\":64,\"rope_scaling\":{\"rope_type\":\"yarn\","
          "\"factor\":4,\"original_max_position_embeddings\":32,\"mscale\":0.5}}",
          64, 0.1 * 1.3862943611198906 + 1},

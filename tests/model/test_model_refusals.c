@@ -91,6 +91,16 @@ static const refusal documents[] = {
      "rope type \"dynamic\" is not supported for nemotron, which has: default linear"},
     {OF("llama") ",\"rope_scaling\":{\"rope_type\":\"llama3\"}}", MICA_E_FORMAT,
      "rope type \"llama3\" needs a \"factor\""},
+    {OF("llama") ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8}}", MICA_E_FORMAT,
+     "\"low_freq_factor\" is missing, which rope type llama3 needs"},
+    {OF("llama") ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8,"
+                 "\"low_freq_factor\":4,\"high_freq_factor\":4}}",
+     MICA_E_FORMAT, "\"high_freq_factor\" of the rope must be above \"low_freq_factor\""},
+    {OF("llama") ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8,"
+                 "\"low_freq_factor\":0,\"high_freq_factor\":4}}",
+     MICA_E_FORMAT, "\"low_freq_factor\" of the rope must be above 0"},
+    {OF("llama") ",\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":8,\"beta_slow\":-1}}",
+     MICA_E_FORMAT, "\"beta_slow\" of the rope must be above 0"},
     {OF("llama") ",\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":-1}}", MICA_E_FORMAT,
      "\"factor\" of the rope must be above 0"},
     {OF("llama") ",\"rope_scaling\":{\"rope_type\":\"longrope\",\"long_factor\":[1,2],"

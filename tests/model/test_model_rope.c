@@ -54,6 +54,30 @@ static void test_plain_and_linear(void **state) {
     expect_table(&r, 64, v, 32, 1.0, 1.0);
 }
 
+/* A scale that the config names counts for every type; without a length the short list is all. */
+static void test_named_scale(void **state) {
+    (void)state;
+    static const vector v[] = {{0, 1.0}, {1, 10.0}};
+    static const float factors[] = {3.0f, 1.0f};
+    static const float short_factors[] = {1.0f, 1.0f};
+    rope_config r = rope_of("linear", 100.0);
+    r.factor = 2.0;
+    r.input_scale = 1.25;
+    expect_table(&r, 4, v, 2, 0.5, 1.25);
+    r = rope_of("longrope", 100.0);
+    r.original_max_positions = 8;
+    r.max_positions = 32;
+    r.n_factors = 2;
+    r.long_factor = factors;
+    r.short_factor = short_factors;
+    r.input_scale = 1.25;
+    mica_rope_forget_length(&r);
+    expect_table(&r, 4, v, 2, 1.0, 1.25);
+    r = rope_of("dynamic", 100.0);
+    mica_rope_forget_length(&r);
+    assert_true(!mica_rope_by_length(&r));
+}
+
 static void test_llama3(void **state) {
     (void)state;
     static const vector v[] = {{0, 1.0},        {1, 1.506929},   {7, 17.646139},  {14, 311.38623},
@@ -192,15 +216,11 @@ static void test_unknown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain_and_linear),
-        cmocka_unit_test(test_llama3),
-        cmocka_unit_test(test_yarn),
-        cmocka_unit_test(test_yarn_untruncated),
-        cmocka_unit_test(test_longrope),
-        cmocka_unit_test(test_dynamic),
-        cmocka_unit_test(test_proportional),
-        cmocka_unit_test(test_freq_factors),
-        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_plain_and_linear), cmocka_unit_test(test_named_scale),
+        cmocka_unit_test(test_llama3),           cmocka_unit_test(test_yarn),
+        cmocka_unit_test(test_yarn_untruncated), cmocka_unit_test(test_longrope),
+        cmocka_unit_test(test_dynamic),          cmocka_unit_test(test_proportional),
+        cmocka_unit_test(test_freq_factors),     cmocka_unit_test(test_unknown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
