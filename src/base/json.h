@@ -34,6 +34,7 @@ typedef struct json_reader {
     size_t start;     /* where the last event begins; of a key or string, its opening quote */
     const char *text; /* of the last event: into `data`, or into `scratch` if it had escapes */
     size_t n_text;
+    bool has_half;    /* the key or string: U+FFFD stands for an escape of half a character */
     const char *name; /* of the source, for messages */
     bool allow_nonfinite;
     /* private */
@@ -74,11 +75,13 @@ typedef struct json_member {
     const char *key; /* NUL-terminated; n_key may be longer if it holds NULs */
     size_t n_key;
     json_value *value;
+    bool has_half; /* of the key, as in json_value */
 } json_member;
 
 struct json_value {
     json_kind kind;
-    size_t n; /* bytes of a string, items of an array, members of an object */
+    bool has_half; /* of a string: a U+FFFD in it stands for an escape of half a character */
+    size_t n;      /* bytes of a string, items of an array, members of an object */
     union {
         bool boolean;
         int64_t integer;
@@ -87,7 +90,7 @@ struct json_value {
         json_value **items;
         json_member *members; /* in the file's order; duplicate keys are an error */
     };
-    const char *digits; /* of a DOUBLE that is an integer beyond int64: its literal; else NULL */
+    const char *literal; /* of a DOUBLE: as it is written; NULL: it was not */
 };
 
 /* Parses a whole document (nothing but white space may follow). The tree lives in `arena` and does
@@ -104,6 +107,8 @@ mica_status mica_json_parse_file(json_value **out, const char *path, size_t max_
 const json_value *mica_json_find(const json_value *object, const char *key);
 const json_value *mica_json_find_set(const json_value *object, const char *key);
 bool mica_json_is_number(const json_value *v); /* int or double; NULL is fine */
+/* A literal without fraction and exponent that does not fit int64. */
+bool mica_json_is_long_integer(const json_value *v);
 double mica_json_double(const json_value *v, double fallback);
 int64_t mica_json_i64(const json_value *v, int64_t fallback); /* a double with integral value too */
 bool mica_json_bool(const json_value *v, bool fallback);

@@ -10,6 +10,7 @@ typedef struct json_entry {
     size_t n_key;
     uint64_t key_off;
     json_value *value;
+    bool has_half;
 } json_entry;
 
 /* *twin becomes an entry whose key an earlier one has, or NULL. False: out of memory. */

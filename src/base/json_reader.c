@@ -122,7 +122,7 @@ static int32_t hex4(const json_reader *r, size_t pos) {
 }
 
 /* A \u escape at *pos, which is at the backslash; two of them for a surrogate pair. */
-static mica_status read_unicode(const json_reader *r, size_t *pos, uint32_t *out, mica_error *err) {
+static mica_status read_unicode(json_reader *r, size_t *pos, uint32_t *out, mica_error *err) {
     int32_t first = hex4(r, *pos + 2);
     if (first < 0) return fail_string(r, *pos, "a \\u without four hexadecimal digits", err);
     *out = (uint32_t)first;
@@ -134,11 +134,13 @@ static mica_status read_unicode(const json_reader *r, size_t *pos, uint32_t *out
     if (first < 0xDC00 && second >= 0xDC00 && second <= 0xDFFF) {
         *out = 0x10000 + ((uint32_t)(first - 0xD800) << 10) + (uint32_t)(second - 0xDC00);
         *pos += 6;
+    } else {
+        r->has_half = true;
     }
     return MICA_OK;
 }
 
-static mica_status read_escape(const json_reader *r, size_t *pos, uint32_t *out, mica_error *err) {
+static mica_status read_escape(json_reader *r, size_t *pos, uint32_t *out, mica_error *err) {
     static const char names[] = "\"\\/bfnrt";
     static const char meanings[] = "\"\\/\b\f\n\r\t";
     char c = *pos + 1 < r->n_bytes ? r->data[*pos + 1] : '\0';
@@ -174,6 +176,7 @@ static mica_status read_escaped(json_reader *r, size_t begin, size_t pos, mica_e
 /* At the opening quote. */
 static mica_status read_string(json_reader *r, mica_error *err) {
     size_t begin = r->pos + 1, pos = begin;
+    r->has_half = false;
     mica_status st = skip_plain(r, &pos, err);
     if (st) return st;
     if (r->data[pos] == '\\') return read_escaped(r, begin, pos, err);

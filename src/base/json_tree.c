@@ -76,6 +76,7 @@ static json_value *new_string(tree_builder *b) {
     v->kind = JSON_KIND_STRING;
     v->n = n;
     v->string = text;
+    v->has_half = b->reader.has_half;
     return v;
 }
 
@@ -84,13 +85,8 @@ static json_value *new_number(tree_builder *b) {
     if (!v || mica_json_text_i64(&b->reader, &v->integer)) return v;
     v->kind = JSON_KIND_DOUBLE;
     v->number = mica_json_text_double(&b->reader);
-    const char *text = b->reader.text;
-    size_t n = b->reader.n_text, n_digits = text[0] == '-';
-    while (n_digits < n && text[n_digits] >= '0' && text[n_digits] <= '9')
-        n_digits++;
-    if (n_digits < n) return v;
-    v->digits = mica_arena_strndup(b->arena, text, n);
-    return v->digits ? v : NULL;
+    v->literal = mica_arena_strndup(b->arena, b->reader.text, b->reader.n_text);
+    return v->literal ? v : NULL;
 }
 
 static json_value *new_array(tree_builder *b, const json_entry *entries, size_t n) {
@@ -111,7 +107,8 @@ static json_value *new_object(tree_builder *b, const json_entry *entries, size_t
     v->members = mica_arena_calloc(b->arena, n, sizeof(*v->members));
     if (!v->members) return NULL;
     for (size_t i = 0; i < n; i++) {
-        v->members[i] = (json_member){entries[i].key, entries[i].n_key, entries[i].value};
+        v->members[i] =
+            (json_member){entries[i].key, entries[i].n_key, entries[i].value, entries[i].has_half};
     }
     v->n = n;
     return v;
@@ -173,7 +170,8 @@ static mica_status add_key(tree_builder *b, mica_error *err) {
     const json_reader *r = &b->reader;
     const char *key = mica_arena_strndup(b->arena, r->text, r->n_text);
     if (!key) return fail_memory(b, err);
-    json_entry entry = {.key = key, .n_key = r->n_text, .key_off = r->start};
+    json_entry entry = {
+        .key = key, .n_key = r->n_text, .key_off = r->start, .has_half = r->has_half};
     return push_entry(b, entry, err);
 }
 
@@ -256,6 +254,12 @@ const json_value *mica_json_find_set(const json_value *object, const char *key) 
 
 bool mica_json_is_number(const json_value *v) {
     return v && (v->kind == JSON_KIND_INT || v->kind == JSON_KIND_DOUBLE);
+}
+
+bool mica_json_is_long_integer(const json_value *v) {
+    if (!v || v->kind != JSON_KIND_DOUBLE || !v->literal) return false;
+    const char *s = v->literal + (v->literal[0] == '-');
+    return s[strspn(s, "0123456789")] == '\0';
 }
 
 double mica_json_double(const json_value *v, double fallback) {

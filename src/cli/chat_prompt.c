@@ -16,8 +16,8 @@ typedef struct one_message {
 static void message_init(one_message *m, const char *role, const char *text, size_t n) {
     m->role = (json_value){.kind = JSON_KIND_STRING, .n = strlen(role), .string = role};
     m->content = (json_value){.kind = JSON_KIND_STRING, .n = n, .string = text};
-    m->members[0] = (json_member){"role", 4, &m->role};
-    m->members[1] = (json_member){"content", 7, &m->content};
+    m->members[0] = (json_member){.key = "role", .n_key = 4, .value = &m->role};
+    m->members[1] = (json_member){.key = "content", .n_key = 7, .value = &m->content};
     m->object = (json_value){.kind = JSON_KIND_OBJECT, .n = 2, .members = m->members};
 }
 

@@ -36,23 +36,34 @@ int mica_constraint_check(const char *verb, const constraint_args *args) {
     return EXIT_USAGE;
 }
 
-static mica_status compile_file(grammar **out, const constraint_args *args, mica_error *err) {
+/* Tokens that a GBNF text names are looked up when the vocabulary is there. */
+static mica_status compile_gbnf(constraint *c, mica_error *err) {
+    mica_grammar_free(c->grammar);
+    c->grammar = NULL;
+    return mica_grammar_compile_gbnf(&c->grammar, c->gbnf, c->n_gbnf, c->vocab, err);
+}
+
+static mica_status compile_file(constraint *c, const constraint_args *args, mica_error *err) {
     char *text;
     size_t n;
     const char *path = args->json_schema ? args->json_schema : args->grammar;
     mica_status st = mica_file_read(&text, &n, path, MAX_GRAMMAR_BYTES, err);
     if (st) return st;
-    st = args->json_schema ? mica_grammar_compile_schema_text(out, text, n, NULL, err)
-                           : mica_grammar_compile_gbnf(out, text, n, err);
-    mica_free(text);
-    return st;
+    if (args->json_schema) {
+        st = mica_grammar_compile_schema_text(&c->grammar, text, n, NULL, err);
+        mica_free(text);
+        return st;
+    }
+    c->gbnf = text;
+    c->n_gbnf = n;
+    return compile_gbnf(c, err);
 }
 
 mica_status mica_constraint_compile(constraint *c, const constraint_args *args, mica_error *err) {
     if (args->json_object) return mica_grammar_compile_json(&c->grammar, NULL, err);
     if (args->regex)
         return mica_grammar_compile_regex(&c->grammar, args->regex, strlen(args->regex), err);
-    return compile_file(&c->grammar, args, err);
+    return compile_file(c, args, err);
 }
 
 /* ---- the filter ---- */
@@ -74,6 +85,7 @@ static mica_status filter_accept(void *user, int32_t id, bool *is_done, mica_err
 mica_status mica_constraint_start(constraint *c, const tokenizer *t, const int32_t *end_ids,
                                   size_t n_end_ids, mica_error *err) {
     mica_status st = mica_grammar_vocab_new(&c->vocab, t, err);
+    if (!st && c->gbnf) st = compile_gbnf(c, err);
     if (!st)
         st = mica_grammar_machine_new(&c->machine, c->grammar, c->vocab, end_ids, n_end_ids, err);
     if (!st) st = mica_grammar_matcher_new(&c->matcher, c->machine, err);
@@ -86,5 +98,6 @@ void mica_constraint_deinit(constraint *c) {
     mica_grammar_machine_free(c->machine);
     mica_grammar_vocab_free(c->vocab);
     mica_grammar_free(c->grammar);
+    mica_free(c->gbnf);
     *c = (constraint){0};
 }

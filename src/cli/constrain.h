@@ -19,6 +19,8 @@ bool mica_constraint_is_set(const constraint_args *args);
 
 /* Zeros at first; released by deinit. */
 typedef struct constraint {
+    char *gbnf; /* NULL: another kind */
+    size_t n_gbnf;
     grammar *grammar;
     grammar_vocab *vocab;
     grammar_machine *machine;

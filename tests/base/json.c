@@ -446,6 +446,30 @@ static void literals(void **state) {
     }
 }
 
+/* Numbers keep their spelling, strings tell of halves of surrogate pairs. */
+static void nothing_is_lost(void **state) {
+    (void)state;
+    mica_arena arena;
+    mica_arena_init(&arena, 0);
+    json_value *v;
+    const char *text = "{\"a\":[0.10,1E400,-12345678901234567890,5,-0],"
+                       "\"\\ud800\":\"\xEF\xBF\xBD\\n\",\"\\ud83d\\ude00\":\"\\udc00\\ud800\","
+                       "\"\\ufffdx\":\"b\"}";
+    assert_int_equal(parse_n(&v, text, strlen(text), false, &arena, NULL), MICA_OK);
+    json_value **numbers = v->members[0].value->items;
+    assert_string_equal(numbers[0]->literal, "0.10");
+    assert_string_equal(numbers[1]->literal, "1E400");
+    assert_string_equal(numbers[2]->literal, "-12345678901234567890");
+    assert_true(mica_json_is_long_integer(numbers[2]));
+    assert_false(mica_json_is_long_integer(numbers[0]) || mica_json_is_long_integer(numbers[1]) ||
+                 mica_json_is_long_integer(numbers[3]) || mica_json_is_long_integer(NULL));
+    assert_int_equal(numbers[4]->kind, JSON_KIND_INT);
+    assert_true(v->members[1].has_half && !v->members[1].value->has_half);
+    assert_true(!v->members[2].has_half && v->members[2].value->has_half);
+    assert_true(!v->members[3].has_half && !v->members[3].value->has_half);
+    mica_arena_deinit(&arena);
+}
+
 /* The reader allocates nothing for strings without escapes and little for others. */
 static void reader_allocates_little(void **state) {
     (void)state;
@@ -638,6 +662,7 @@ int main(void) {
         cmocka_unit_test(errors_repeat),
         cmocka_unit_test(skipping),
         cmocka_unit_test(literals),
+        cmocka_unit_test(nothing_is_lost),
         cmocka_unit_test(reader_allocates_little),
         cmocka_unit_test(nonfinite_numbers),
         cmocka_unit_test(look_ups),

@@ -86,17 +86,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     const schema_options options = {
         .is_compact = data[0] & 4, .any_order = data[0] & 8, .ignores_unknown = data[0] & 16};
     grammar *g;
+    static grammar_vocab *v; /* made once */
+    if (!v) v = all_bytes();
     mica_status st;
     if (data[0] % 4 == 1)
         st = mica_grammar_compile_regex(&g, text, n - 1, NULL);
     else if (data[0] % 4 == 2)
-        st = mica_grammar_compile_gbnf(&g, text, n - 1, NULL);
+        st = mica_grammar_compile_gbnf(&g, text, n - 1, v, NULL);
     else if (data[0] % 4 == 3)
         st = compile_call(&g, text, n - 1, data[0] / 4u);
     else
         st = mica_grammar_compile_schema_text(&g, text, n - 1, &options, NULL);
     if (st) return 0;
-    grammar_vocab *v = all_bytes();
     grammar_machine *m;
     grammar_matcher *x;
     check(!mica_grammar_machine_new(&m, g, v, NULL, 0, NULL));
@@ -105,7 +106,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
         mica_grammar_matcher_free(x);
     }
     mica_grammar_machine_free(m);
-    mica_grammar_vocab_free(v);
     mica_grammar_free(g);
     return 0;
 }

@@ -77,7 +77,7 @@ static void try_spm(const char *data, size_t n) {
 static void try_older(uint8_t kind, const char *data, size_t n) {
     json_value class = {
         .kind = JSON_KIND_STRING, .n = 5, .string = kind == 0xFD ? "bert" : "llama"};
-    json_member member = {"tokenizer_class", 15, &class};
+    json_member member = {.key = "tokenizer_class", .n_key = 15, .value = &class};
     json_value settings = {.kind = JSON_KIND_OBJECT, .n = 1, .members = &member};
     const older_load load = {.folder = "fuzz", .settings = &settings};
     tokenizer *t = NULL;

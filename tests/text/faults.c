@@ -60,7 +60,7 @@ static json_value llama_class = {.kind = JSON_KIND_STRING, .n = 5, .string = "ll
 static json_value bert_class = {.kind = JSON_KIND_STRING, .n = 13, .string = "BertTokenizer"};
 
 static older_load load_of(json_member *member, json_value *settings, json_value *class) {
-    *member = (json_member){"tokenizer_class", 15, class};
+    *member = (json_member){.key = "tokenizer_class", .n_key = 15, .value = class};
     *settings = (json_value){.kind = JSON_KIND_OBJECT, .n = 1, .members = member};
     return (older_load){.folder = "older", .settings = settings};
 }

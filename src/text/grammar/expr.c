@@ -63,10 +63,13 @@ const expr *mica_expr_text(grammar_build *b, const char *text) {
     return mica_expr_bytes(b, text, strlen(text));
 }
 
-const expr *mica_expr_token(grammar_build *b, const char *text, size_t n) {
-    const expr *plain = mica_expr_bytes(b, text, n);
+const expr *mica_expr_special(grammar_build *b, const char *text, size_t n) {
     const expr *mark = mica_expr_range(b, GRAMMAR_SPECIAL_BYTE, GRAMMAR_SPECIAL_BYTE);
-    return mica_expr_alt2(b, mica_expr_seq2(b, mark, plain), plain);
+    return mica_expr_seq2(b, mark, mica_expr_bytes(b, text, n));
+}
+
+const expr *mica_expr_token(grammar_build *b, const char *text, size_t n) {
+    return mica_expr_alt2(b, mica_expr_special(b, text, n), mica_expr_bytes(b, text, n));
 }
 
 const expr *mica_expr_set(grammar_build *b, const byte_set *set) {

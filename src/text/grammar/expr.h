@@ -101,7 +101,9 @@ mica_status mica_build_check(const grammar_build *b, mica_error *err);
 
 const expr *mica_expr_bytes(grammar_build *b, const char *bytes, size_t n); /* copies */
 const expr *mica_expr_text(grammar_build *b, const char *text);
-/* The special token of that spelling, or the same text. */
+/* The special token of that spelling. */
+const expr *mica_expr_special(grammar_build *b, const char *text, size_t n);
+/* That, or the same text. */
 const expr *mica_expr_token(grammar_build *b, const char *text, size_t n);
 const expr *mica_expr_set(grammar_build *b, const byte_set *set);
 const expr *mica_expr_range(grammar_build *b, unsigned lo, unsigned hi);

@@ -3,8 +3,8 @@
  *   root ::= "yes" | list{1,3} | <tool_call> [a-z]+    # a comment
  *
  * The rule "root" is the whole text. A rule ends at the end of its line, but goes on inside
- * parentheses, behind "|" and where the next line begins with "|". <name> is the special token of
- * that spelling, or that text.
+ * parentheses, behind "|" and where the next line begins with "|". <name> is the token of that
+ * spelling, <[id]> the token of that id; both need a vocabulary that has them.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +17,8 @@
 
 typedef struct parser {
     grammar_build *b;
+    const grammar_vocab *vocab; /* NULL: not known */
+    bool has_tokens;
     const char *s;
     size_t n, pos;
     int depth;
@@ -219,16 +221,64 @@ static mica_status parse_any(parser *p, const expr **out) {
     return check(p, *out = mica_chars_expr(p->b, &set));
 }
 
+/* ---- tokens ---- */
+
+static bool has_token(const grammar_vocab *v, const char *s, size_t n, bool is_special) {
+    char bytes[TRIE_MAX_DEPTH + 1] = {(char)GRAMMAR_SPECIAL_BYTE};
+    if (n + is_special > TRIE_MAX_DEPTH) return false;
+    memcpy(bytes + is_special, s, n);
+    return mica_vocab_has(v, bytes, n + is_special);
+}
+
 /* <name>: the token of that spelling, whether it is special or plain text. */
+static mica_status named_token(parser *p, size_t begin, size_t n, const expr **out) {
+    const char *name = p->s + begin;
+    if (!p->vocab) return check(p, *out = mica_expr_token(p->b, name, n));
+    if (has_token(p->vocab, name, n, true))
+        return check(p, *out = mica_expr_special(p->b, name, n));
+    if (has_token(p->vocab, name, n, false)) return check(p, *out = mica_expr_bytes(p->b, name, n));
+    char text[200];
+    snprintf(text, sizeof(text),
+             "this model has no token %.*s; put text in quotes, and name tokens as "
+             "`mica tokenize MODEL --pieces` prints them",
+             n < 80 ? (int)n : 80, name);
+    return fail(p, begin, text);
+}
+
+/* <[id]>: the bytes of that token. */
+static mica_status numbered_token(parser *p, size_t begin, size_t n, const expr **out) {
+    uint64_t id = 0;
+    size_t at = begin + 2, end = begin + n - 2;
+    for (; at < end && p->s[at] >= '0' && p->s[at] <= '9'; at++) {
+        if (id < UINT32_MAX) id = id * 10 + (uint64_t)(p->s[at] - '0');
+    }
+    if (at < end || n < 5 || p->s[end] != ']') return fail(p, begin, "a token id is <[number]>");
+    if (!p->vocab) return check(p, *out = mica_expr_special(p->b, p->s + begin, n));
+    size_t n_bytes = 0, n_ids = mica_grammar_vocab_size(p->vocab);
+    const char *bytes = id < n_ids ? vocab_bytes(p->vocab, (int32_t)id, &n_bytes) : NULL;
+    if (n_bytes && n_bytes <= TRIE_MAX_DEPTH)
+        return check(p, *out = mica_expr_bytes(p->b, bytes, n_bytes));
+    char text[200];
+    int n_shown = n < 40 ? (int)n : 40;
+    if (bytes)
+        snprintf(text, sizeof(text), "token %.*s has no text that can be generated", n_shown,
+                 p->s + begin);
+    else
+        snprintf(text, sizeof(text), "this model has no token %.*s: its ids are 0 to %zu", n_shown,
+                 p->s + begin, n_ids - 1);
+    return fail(p, begin, text);
+}
+
 static mica_status parse_token(parser *p, const expr **out) {
-    size_t begin = p->pos;
-    const char *end = memchr(p->s + begin, '>', p->n - begin);
-    if (!end) return fail(p, begin, "a token lacks its >");
-    if (p->s[begin + 1] == '[')
-        return fail(p, begin, "token ids, <[id]>, are not supported; write the token's text");
-    size_t n = (size_t)(end - p->s) + 1 - begin;
-    p->pos = begin + n;
-    return check(p, *out = mica_expr_token(p->b, p->s + begin, n));
+    size_t begin = p->pos, n = 1;
+    while (begin + n < p->n && p->s[begin + n] != '>' && !is_newline(p->s[begin + n])) {
+        n++;
+    }
+    if (begin + n == p->n || p->s[begin + n] != '>') return fail(p, begin, "a token lacks its >");
+    p->pos = begin + ++n;
+    p->has_tokens = true;
+    return p->s[begin + 1] == '[' ? numbered_token(p, begin, n, out)
+                                  : named_token(p, begin, n, out);
 }
 
 /* ---- rules ---- */
@@ -359,6 +409,10 @@ static mica_status parse_alternatives(parser *p, bool is_nested, const expr **ou
 static mica_status fail_char(parser *p) {
     char text[160];
     int n = (int)utf8_width(p->s[p->pos]);
+    if (p->s[p->pos] == '!' && p->pos + 1 < p->n && p->s[p->pos + 1] == '<')
+        return fail(p, p->pos,
+                    "\"any token but one\", !<token>, is not supported; write what may come, for "
+                    "text for example [^<]*");
     snprintf(text, sizeof(text),
              "'%.*s' means nothing here; a rule is made of \"literals\", [classes], (groups), "
              "<tokens>, names, . | * + ? and {m,n}, and ends with its line",
@@ -397,13 +451,15 @@ static mica_status parse_all(parser *p, uint32_t *root) {
     return p->b->rules[*root].body ? MICA_OK : fail(p, 0, "the rule \"root\" is missing");
 }
 
-mica_status mica_grammar_compile_gbnf(grammar **out, const char *text, size_t n, mica_error *err) {
+mica_status mica_grammar_compile_gbnf(grammar **out, const char *text, size_t n,
+                                      const grammar_vocab *vocab, mica_error *err) {
     grammar_build b;
-    uint32_t root;
+    uint32_t root = 0;
     mica_status st = mica_build_init(&b, err);
-    parser p = {.b = &b, .s = text, .n = n, .err = err};
+    parser p = {.b = &b, .vocab = vocab, .s = text, .n = n, .err = err};
     if (!st) st = parse_all(&p, &root);
     if (!st) st = mica_grammar_from_build(out, &b, root, err);
+    if (!st) (*out)->wants_vocab = p.has_tokens && !vocab;
     mica_free(p.slots);
     mica_build_deinit(&b);
     return st;

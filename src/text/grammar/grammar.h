@@ -37,7 +37,10 @@ mica_status mica_grammar_compile_json(grammar **out, const schema_options *optio
 /* The whole text matches the pattern (ECMAScript syntax; ^ and $ at the ends are allowed). */
 mica_status mica_grammar_compile_regex(grammar **out, const char *pattern, size_t n,
                                        mica_error *err);
-mica_status mica_grammar_compile_gbnf(grammar **out, const char *text, size_t n, mica_error *err);
+/* Tokens, <name> and <[id]>, are looked up in `vocab`; one that it lacks is an error. NULL: only the
+ * notation is checked; machines over a vocabulary refuse such a grammar if it names tokens. */
+mica_status mica_grammar_compile_gbnf(grammar **out, const char *text, size_t n,
+                                      const grammar_vocab *vocab, mica_error *err);
 /* The whole text is one of the choices (at least one). */
 mica_status mica_grammar_compile_choices(grammar **out, const char *const *choices,
                                          size_t n_choices, mica_error *err);
@@ -69,7 +72,7 @@ mica_status mica_grammar_compile_rounds(grammar **out, const grammar_rounds *rou
 
 void mica_grammar_free(grammar *g); /* NULL is fine; after its machines */
 
-/* Special tokens are never part of text; in GBNF, <name> means the special token "<name>". */
+/* Special tokens are never part of text. */
 mica_status mica_grammar_vocab_new(grammar_vocab **out, const tokenizer *t, mica_error *err);
 /* From token bytes as they are: tokens[i], lengths[i]; an empty one is never allowed. */
 mica_status mica_grammar_vocab_from_bytes(grammar_vocab **out, const char *const *tokens,

@@ -14,7 +14,9 @@ mica_status mica_grammar_from_build(grammar **out, grammar_build *b, uint32_t ro
     grammar *g = mica_calloc(1, sizeof(*g));
     if (!g) return mica_fail(err, MICA_E_NOMEM, "out of memory for a grammar");
     mica_status st = mica_program_build(&g->program, b, root, err);
+    if (!st) st = mica_program_check_ways(&g->program, err);
     if (st) {
+        mica_program_deinit(&g->program);
         mica_free(g);
         return st;
     }

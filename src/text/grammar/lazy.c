@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A closure of so many configurations means a grammar that is ambiguous without end. */
-enum { MAX_CLOSURE = 1 << 17, FIRST_SLOTS = 2048 };
+enum { FIRST_SLOTS = 2048 };
 
 static bool fail(lazy *l, mica_status st) {
     if (!l->status) l->status = st;
@@ -15,8 +14,10 @@ static bool fail(lazy *l, mica_status st) {
 mica_status mica_lazy_check(const lazy *l, mica_error *err) {
     if (l->status == MICA_E_LIMIT) {
         return mica_fail(err, MICA_E_LIMIT,
-                         "the grammar is too ambiguous: more than %d ways to go on at one place",
-                         MAX_CLOSURE);
+                         "the grammar is too large or too ambiguous: more than %d ways to go on at "
+                         "one place; let what begins alike share its beginning, and avoid rules "
+                         "that match the empty text in several ways",
+                         LAZY_MAX_WAYS);
     }
     if (l->status) return mica_fail(err, l->status, "out of memory while running a grammar");
     return MICA_OK;
@@ -132,7 +133,7 @@ void mica_lazy_visit(lazy *l, uint32_t node, uint32_t stack) {
         lazy_config d = l->todo[l->seen[at] - 1];
         if (d.node == node && d.stack == stack) return;
     }
-    if (l->n_todo == MAX_CLOSURE) {
+    if (l->n_todo == LAZY_MAX_WAYS) {
         fail(l, MICA_E_LIMIT);
         return;
     }

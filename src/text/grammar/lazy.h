@@ -20,6 +20,9 @@ enum { STACK_BOTTOM = 0, STACK_HOLE = 1 };
  * bound of a string may be nearer: plain tokens are known by their length. */
 enum { LAZY_NEAR_BYTES = 32, LAZY_NEAR_CHARS = 6 };
 
+/* A closure of more configurations means a grammar that is ambiguous without end. */
+enum { LAZY_MAX_WAYS = 1 << 17 };
+
 /* Flags of a state. */
 enum {
     STATE_ACCEPTS = 1,  /* the text may end here */

@@ -78,6 +78,9 @@ mica_status mica_grammar_machine_new(grammar_machine **out, const grammar *g,
                                      size_t n_end_ids, mica_error *err) {
     mica_status st = check_end_ids(end_ids, n_end_ids, err);
     if (st) return st;
+    if (vocab && g->wants_vocab)
+        return mica_fail(err, MICA_E_INVALID,
+                         "a grammar that names tokens was compiled without the vocabulary");
     grammar_machine *m = mica_calloc(1, sizeof(*m));
     if (!m) return fail_memory(err);
     m->grammar = g;

@@ -8,6 +8,7 @@
 
 struct grammar {
     program program;
+    bool wants_vocab; /* it names tokens that were not looked up */
 };
 
 /* A grammar of what a front end has built. */

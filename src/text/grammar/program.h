@@ -67,6 +67,8 @@ typedef struct program {
 /* Builds from rule `root`. MICA_E_INVALID: a rule without a body, left recursion, or nothing can
  * match. MICA_E_LIMIT: too many nodes. */
 mica_status mica_program_build(program *out, grammar_build *b, uint32_t root, mica_error *err);
+/* MICA_E_LIMIT: at some place there are more ways on than a machine follows (ambiguity.c). */
+mica_status mica_program_check_ways(const program *p, mica_error *err);
 void mica_program_deinit(program *p);
 
 /* ---- analysis of rules (grammar_analyze.c) ---- */

@@ -140,23 +140,20 @@ static const char *find_fault(value_kind kind, const json_value *v) {
     return NULL;
 }
 
-/* U+FFFD is also what the reader makes of half a surrogate pair. */
-static bool has_replacement(const char *s, size_t n) { return memmem(s, n, "\xEF\xBF\xBD", 3); }
-
 /* What in a value cannot be written as the schema has it; NULL: nothing. `is_whole`: not only the
  * keys of an object. */
 static const char *find_altered(const json_value *v, bool is_whole) {
-    static const char half[] = "U+FFFD or an escape of half a character (a lone surrogate)";
+    static const char half[] = "an escape of half a character (a lone surrogate)";
     const char *fault = NULL;
-    if (v->kind == JSON_KIND_STRING && has_replacement(v->string, v->n)) return half;
-    if (v->kind == JSON_KIND_DOUBLE && !v->digits && !isfinite(v->number))
+    if (v->kind == JSON_KIND_STRING && v->has_half) return half;
+    if (v->kind == JSON_KIND_DOUBLE && !isfinite(v->number) && !mica_json_is_long_integer(v))
         return "a number beyond 1.8e308";
     for (size_t i = 0; v->kind == JSON_KIND_ARRAY && i < v->n && !fault; i++) {
         fault = find_altered(v->items[i], true);
     }
     for (size_t i = 0; v->kind == JSON_KIND_OBJECT && i < v->n && !fault; i++) {
         const json_member *m = &v->members[i];
-        if (has_replacement(m->key, m->n_key)) return half;
+        if (m->has_half) return half;
         if (is_whole) fault = find_altered(m->value, true);
     }
     return fault;

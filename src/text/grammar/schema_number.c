@@ -5,12 +5,9 @@
  * multipleOf is an automaton over remainders. Numbers that must be integers are written without
  * fraction.
  */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/decimal.h"
+#include "text/grammar/exact_number.h"
 #include "text/grammar/product.h"
 #include "text/grammar/schema.h"
 
@@ -24,10 +21,8 @@ typedef struct decimal {
 } decimal;
 
 typedef struct number_bounds {
-    bool has_low, has_high;
+    const json_value *low, *high; /* NULL: there is none */
     bool low_is_strict, high_is_strict;
-    double low, high;
-    const json_value *exact_low, *exact_high; /* integers that a double may not hold; else NULL */
     const json_value *multiples[8];
     int n_multiples;
 } number_bounds;
@@ -35,57 +30,26 @@ typedef struct number_bounds {
 /* ---- decimal text ---- */
 
 /* False: it has too many digits. */
-static bool to_decimal(decimal *out, double v) {
-    char text[MICA_DECIMAL_BYTES], digits[64] = "";
+static bool to_decimal(decimal *out, const json_value *v) {
+    exact_number x;
+    mica_exact_number(&x, v);
     memset(out, 0, sizeof(*out));
-    if (!isfinite(v)) return false;
-    mica_decimal_format(text, fabs(v));
-    int exponent = 0, n = 0, n_whole = -1;
-    for (const char *s = text; *s; s++) {
-        if (*s == '.') {
-            n_whole = n;
-        } else if (*s == 'e') {
-            bool is_small = s[1] == '-';
-            for (s += 2; *s >= '0' && *s <= '9'; s++) {
-                exponent = exponent * 10 + (*s - '0');
-            }
-            if (is_small) exponent = -exponent;
-            break;
-        } else {
-            digits[n++] = *s;
-        }
+    int64_t n = (int64_t)x.n_digits;
+    if (x.point > MAX_DIGITS || n - x.point > MAX_DIGITS) return false;
+    const char *d = x.digits;
+    int n_whole = 0, n_part = 0;
+    for (int64_t i = x.point < 0 ? x.point : 0; i < x.point || i < n; i++) {
+        if (i >= 0 && i < n) d += *d == '.';
+        char digit = '0';
+        if (i >= 0 && i < n) digit = *d++;
+        if (i < x.point)
+            out->whole[n_whole++] = digit;
+        else
+            out->part[n_part++] = digit;
     }
-    int point = (n_whole < 0 ? n : n_whole) + exponent;
-    if (point > MAX_DIGITS || point < -MAX_DIGITS + 24) return false;
-    int n_out = 0;
-    for (int i = 0; i < point; i++) {
-        char d = i < n ? digits[i] : '0';
-        if (n_out || d != '0') out->whole[n_out++] = d;
-    }
-    if (!n_out) out->whole[0] = '0';
-    n_out = 0;
-    for (int i = point; i < n; i++) {
-        out->part[n_out++] = i < 0 ? '0' : digits[i];
-    }
-    while (n_out && out->part[n_out - 1] == '0') {
-        out->part[--n_out] = '\0';
-    }
-    out->is_negative = signbit(v) != 0;
-    out->is_zero = out->whole[0] == '0' && !out->part[0];
-    return true;
-}
-
-/* From the value itself where `v` may be rounded. */
-static bool bound_to_decimal(decimal *out, double v, const json_value *exact) {
-    char text[32];
-    if (!exact) return to_decimal(out, v);
-    memset(out, 0, sizeof(*out));
-    snprintf(text, sizeof(text), "%" PRId64, exact->kind == JSON_KIND_INT ? exact->integer : 0);
-    const char *s = exact->kind == JSON_KIND_INT ? text : exact->digits;
-    out->is_negative = *s == '-';
-    s += out->is_negative;
-    if (strlen(s) > MAX_DIGITS) return false;
-    memcpy(out->whole, s, strlen(s));
+    if (!n_whole) out->whole[0] = '0';
+    out->is_negative = x.is_negative;
+    out->is_zero = !n;
     return true;
 }
 
@@ -198,24 +162,25 @@ static mica_status between(schema_compiler *c, const decimal *low, bool low_is_s
 static mica_status bounded(schema_compiler *c, const number_bounds *n, const expr **out) {
     grammar_build *b = c->b;
     decimal low, high;
-    if ((n->has_low && !bound_to_decimal(&low, n->low, n->exact_low)) ||
-        (n->has_high && !bound_to_decimal(&high, n->high, n->exact_high)))
+    if ((n->low && !to_decimal(&low, n->low)) || (n->high && !to_decimal(&high, n->high)))
         return mica_fail(c->err, MICA_E_UNSUPPORTED,
-                         "schema: a bound of a number with more than 40 digits is not supported");
+                         "schema: a bound of a number with more than %d digits before or behind "
+                         "the point is not supported",
+                         MAX_DIGITS);
     const expr *positive = b->never, *negative = b->never;
     mica_status st = MICA_OK;
-    bool low_is_negative = n->has_low && low.is_negative && !low.is_zero;
-    bool high_is_negative = n->has_high && high.is_negative && !high.is_zero;
+    bool low_is_negative = n->low && low.is_negative;
+    bool high_is_negative = n->high && high.is_negative;
     if (!high_is_negative)
-        st = between(c, n->has_low && !low_is_negative ? &low : NULL, n->low_is_strict,
-                     n->has_high ? &high : NULL, n->high_is_strict, &positive);
+        st = between(c, n->low && !low_is_negative ? &low : NULL, n->low_is_strict,
+                     n->high ? &high : NULL, n->high_is_strict, &positive);
     if (st) return st;
-    if (low_is_negative || !n->has_low) {
+    if (low_is_negative || !n->low) {
         /* Minus zero is a way to write zero; it is left out. */
         static const decimal zero = {.whole = "0", .is_zero = true};
         const decimal *least = high_is_negative ? &high : &zero;
-        st = between(c, least, high_is_negative ? n->high_is_strict : true,
-                     n->has_low ? &low : NULL, n->low_is_strict, &negative);
+        st = between(c, least, high_is_negative ? n->high_is_strict : true, n->low ? &low : NULL,
+                     n->low_is_strict, &negative);
     }
     if (st) return st;
     *out = mica_expr_alt2(b, positive, mica_expr_seq2(b, mica_expr_text(b, "-"), negative));
@@ -297,10 +262,11 @@ static mica_status multiples(schema_compiler *c, uint32_t m, uint32_t scale, con
     return mica_expr_product(out, c->b, PRODUCT_BOTH, *out, *out, c->err);
 }
 
-static mica_status multiples_of(schema_compiler *c, double v, bool is_integer, const expr **out) {
+static mica_status multiples_of(schema_compiler *c, const json_value *v, bool is_integer,
+                                const expr **out) {
     decimal d;
     uint64_t m = 0;
-    bool fits = v > 0 && to_decimal(&d, v);
+    bool fits = to_decimal(&d, v) && !d.is_negative && !d.is_zero;
     uint32_t scale = fits ? (uint32_t)strlen(d.part) : 0;
     for (const char *s = fits ? d.whole : ""; *s && m < UINT32_MAX; s++) {
         m = m * 10 + (uint64_t)(*s - '0');
@@ -317,35 +283,24 @@ static mica_status multiples_of(schema_compiler *c, double v, bool is_integer, c
         return mica_fail(c->err, MICA_E_UNSUPPORTED,
                          "schema: \"multipleOf\": %g is not supported; it must be above 0 and its "
                          "digits times its decimal places at most %d",
-                         v, MAX_REMAINDERS);
+                         mica_json_double(v, 0), MAX_REMAINDERS);
     return multiples(c, (uint32_t)m, scale, out);
 }
 
 /* ---- all together ---- */
 
-/* Integers from here on are not all doubles. */
-static const double exact_from = 0x1p53;
-
-static const json_value *exact_value(const json_value *value) {
-    bool is_integer = value->kind == JSON_KIND_INT || value->digits;
-    return is_integer && fabs(mica_json_double(value, 0)) >= exact_from ? value : NULL;
-}
-
-static void add_low(number_bounds *n, const json_value *value, bool is_strict) {
-    double v = mica_json_double(value, 0);
-    if (n->has_low && (v < n->low || (v == n->low && !is_strict))) return;
-    n->has_low = true;
+/* Of two bounds the one that lets less through stays. */
+static void add_low(number_bounds *n, const json_value *v, bool is_strict) {
+    int order = n->low ? mica_exact_compare(v, n->low) : 1;
+    if (order < 0 || (order == 0 && !is_strict)) return;
     n->low = v;
-    n->exact_low = exact_value(value);
     n->low_is_strict = is_strict;
 }
 
-static void add_high(number_bounds *n, const json_value *value, bool is_strict) {
-    double v = mica_json_double(value, 0);
-    if (n->has_high && (v > n->high || (v == n->high && !is_strict))) return;
-    n->has_high = true;
+static void add_high(number_bounds *n, const json_value *v, bool is_strict) {
+    int order = n->high ? mica_exact_compare(v, n->high) : -1;
+    if (order > 0 || (order == 0 && !is_strict)) return;
     n->high = v;
-    n->exact_high = exact_value(value);
     n->high_is_strict = is_strict;
 }
 
@@ -363,20 +318,6 @@ static mica_status find_bounds(schema_compiler *c, const schema_list *flat, numb
         n->multiples[n->n_multiples++] = v;
     }
     return MICA_OK;
-}
-
-/* The integers within the bounds of real numbers. */
-static void round_bounds(number_bounds *n) {
-    if (n->has_low && fabs(n->low) < exact_from) {
-        double up = ceil(n->low);
-        n->low = up == n->low && n->low_is_strict ? up + 1 : up;
-        n->low_is_strict = false;
-    }
-    if (n->has_high && fabs(n->high) < exact_from) {
-        double down = floor(n->high);
-        n->high = down == n->high && n->high_is_strict ? down - 1 : down;
-        n->high_is_strict = false;
-    }
 }
 
 static const expr *any_integer(grammar_build *b) {
@@ -403,10 +344,9 @@ mica_status mica_schema_number(schema_compiler *c, const schema_list *flat, bool
     number_bounds n;
     mica_status st = find_bounds(c, flat, &n);
     if (st) return st;
-    if (is_integer) round_bounds(&n);
     const expr *e = NULL;
-    if (n.has_low || n.has_high) {
-        if (n.has_low && n.has_high && n.low > n.high) {
+    if (n.low || n.high) {
+        if (n.low && n.high && mica_exact_compare(n.low, n.high) > 0) {
             *out = c->b->never;
             return MICA_OK;
         }
@@ -417,7 +357,7 @@ mica_status mica_schema_number(schema_compiler *c, const schema_list *flat, bool
     if (e && is_integer) st = mica_expr_product(&e, c->b, PRODUCT_BOTH, e, integer, c->err);
     for (int i = 0; i < n.n_multiples && !st; i++) {
         const expr *m;
-        st = multiples_of(c, mica_json_double(n.multiples[i], 0), is_integer, &m);
+        st = multiples_of(c, n.multiples[i], is_integer, &m);
         if (!st && e) st = mica_expr_product(&m, c->b, PRODUCT_BOTH, e, m, c->err);
         if (!st) e = m;
     }

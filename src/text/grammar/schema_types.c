@@ -1,8 +1,9 @@
 /* schema_types.c: what a place allows, type by type, and the values of enum and const. */
-#include <math.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "text/grammar/exact_number.h"
 #include "text/grammar/machine.h"
 #include "text/grammar/schema.h"
 #include "text/grammar/strings_expr.h"
@@ -28,21 +29,15 @@ const expr *mica_schema_literal(schema_compiler *c, const char *s, size_t n) {
     return e && bar && memmem(e->bytes, e->n, bar, strlen(bar)) ? c->b->never : e;
 }
 
+/* As the schema spells it. */
 static const expr *number_value(schema_compiler *c, const json_value *v) {
-    json_writer w;
-    if (v->kind == JSON_KIND_DOUBLE && v->digits) return mica_expr_text(c->b, v->digits);
-    mica_json_writer_init(&w, false);
+    char text[MICA_DECIMAL_BYTES];
+    if (v->kind == JSON_KIND_DOUBLE && v->literal) return mica_expr_text(c->b, v->literal);
     if (v->kind == JSON_KIND_INT)
-        mica_json_put_i64(&w, v->integer);
+        snprintf(text, sizeof(text), "%" PRId64, v->integer);
     else
-        mica_json_put_double(&w, v->number);
-    const expr *e = NULL;
-    if (w.failed)
-        c->b->status = MICA_E_NOMEM;
-    else
-        e = mica_expr_bytes(c->b, w.data, w.n);
-    mica_json_writer_deinit(&w);
-    return e;
+        mica_decimal_format(text, v->number);
+    return mica_expr_text(c->b, text);
 }
 
 /* The members or items between the brackets. */
@@ -161,10 +156,8 @@ static int type_of_value(const json_value *v) {
     case JSON_KIND_BOOL:
         return SCHEMA_BOOLEAN;
     case JSON_KIND_INT:
-        return SCHEMA_INTEGER;
     case JSON_KIND_DOUBLE:
-        return v->digits || (isfinite(v->number) && v->number == trunc(v->number)) ? SCHEMA_INTEGER
-                                                                                   : SCHEMA_NUMBER;
+        return mica_exact_is_integer(v) ? SCHEMA_INTEGER : SCHEMA_NUMBER;
     case JSON_KIND_STRING:
         return SCHEMA_STRING;
     case JSON_KIND_ARRAY:
@@ -179,21 +172,8 @@ static int type_of_value(const json_value *v) {
 
 enum { MAX_COMPARED = 1 << 26 };
 
-/* Whether doubles cannot tell a number from its neighbours. */
-static bool is_beyond_double(const json_value *v) {
-    return v->kind == JSON_KIND_DOUBLE && (v->digits || !isfinite(v->number));
-}
-
-static bool are_equal_numbers(const json_value *a, const json_value *b) {
-    if (a->kind == JSON_KIND_INT && b->kind == JSON_KIND_INT) return a->integer == b->integer;
-    if (!is_beyond_double(a) && !is_beyond_double(b))
-        return mica_json_double(a, 0) == mica_json_double(b, 0);
-    if (a->kind != b->kind) return false;
-    return a->digits && b->digits ? strcmp(a->digits, b->digits) == 0 : a->number == b->number;
-}
-
 static bool are_equal(const json_value *a, const json_value *b) {
-    if (mica_json_is_number(a) && mica_json_is_number(b)) return are_equal_numbers(a, b);
+    if (mica_json_is_number(a) && mica_json_is_number(b)) return mica_exact_compare(a, b) == 0;
     if (a->kind != b->kind || a->n != b->n) return false;
     switch (a->kind) {
     case JSON_KIND_BOOL:
@@ -259,7 +239,7 @@ static mica_status rest_grammar(schema_compiler *c, const schema_list *flat, int
     schema_compiler inner = {0};
     schema_options options = c->options;
     const expr *e;
-    uint32_t rule;
+    uint32_t rule = 0;
     options.is_compact = options.any_order = true;
     mica_status st = mica_build_init(&b, c->err);
     if (!st) st = mica_schema_compiler_init(&inner, &b, c->root, &options, c->err);
@@ -276,17 +256,15 @@ static mica_status rest_grammar(schema_compiler *c, const schema_list *flat, int
     return st;
 }
 
-/* Integers without exponent, as they are in schemas with bounds. */
+/* Without exponent, as numbers are in schemas with bounds. */
 static void write_double(json_writer *w, const json_value *v) {
-    char digits[400];
-    if (v->digits) {
-        mica_json_put_literal(w, v->digits);
-    } else if (type_of_value(v) == SCHEMA_INTEGER) {
-        snprintf(digits, sizeof(digits), "%.0f", v->number == 0 ? 0 : v->number);
+    char digits[1024];
+    if (mica_exact_write(digits, sizeof(digits), v))
         mica_json_put_literal(w, digits);
-    } else {
+    else if (v->literal)
+        mica_json_put_literal(w, v->literal);
+    else
         mica_json_put_double(w, v->number);
-    }
 }
 
 static void write_value(json_writer *w, const json_value *v) {

@@ -416,6 +416,20 @@ static mica_status build_tries(grammar_vocab *v, mica_error *err) {
     return st ? st : mica_vocab_make_known(v, err);
 }
 
+bool mica_vocab_has(const grammar_vocab *v, const char *bytes, size_t n) {
+    const token_trie *t = &v->all;
+    uint32_t at = 0;
+    for (size_t k = 0; k < n; k++) {
+        const trie_node *node = &t->nodes[at];
+        at = 0;
+        for (uint32_t i = node->children; i < node->children + node->n_children && !at; i++) {
+            if (t->nodes[i].byte == (uint8_t)bytes[k]) at = i;
+        }
+        if (!at) return false;
+    }
+    return t->nodes[at].flags & TRIE_HAS_IDS;
+}
+
 static mica_status new_vocab(grammar_vocab **out, size_t n_ids, mica_error *err) {
     grammar_vocab *v = mica_calloc(1, sizeof(*v));
     if (!v) return fail_memory(err);

@@ -96,6 +96,9 @@ struct grammar_vocab {
     uint8_t *plain_from; /* while it is made, of each id: see token_trie.c */
 };
 
+/* Whether a token has just these bytes. */
+bool mica_vocab_has(const grammar_vocab *v, const char *bytes, size_t n);
+
 static inline const char *vocab_bytes(const grammar_vocab *v, int32_t id, size_t *n) {
     *n = v->off[id + 1] - v->off[id];
     return v->blob + v->off[id];

@@ -38,7 +38,7 @@ bool mica_chat_set(json_value *object, const char *key, json_value *value) {
         object->members[i].value = value;
         return true;
     }
-    object->members[object->n++] = (json_member){key, strlen(key), value};
+    object->members[object->n++] = (json_member){.key = key, .n_key = strlen(key), .value = value};
     return true;
 }
 

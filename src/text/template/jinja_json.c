@@ -45,8 +45,8 @@ static bool object_of(jrender *r, const json_value *json, text_origin origin, jv
 
 static bool number_of(jrender *r, const json_value *json, jvalue *out) {
     *out = mica_j_float(json->number);
-    if (!json->digits) return true;
-    const jstring *s = mica_j_cstring(r, json->digits);
+    if (!mica_json_is_long_integer(json)) return true;
+    const jstring *s = mica_j_cstring(r, json->literal);
     *out = (jvalue){.kind = J_BIGINT, .string = s};
     return s != NULL;
 }

@@ -11,9 +11,11 @@
 
 typedef enum source { GBNF, REGEX, SCHEMA } source;
 
-static mica_status compile(grammar **g, source from, const char *text, mica_error *err) {
+/* `vocab`: of tokens that GBNF names; may be NULL. */
+static mica_status compile(grammar **g, source from, const char *text, const grammar_vocab *vocab,
+                           mica_error *err) {
     size_t n = strlen(text);
-    if (from == GBNF) return mica_grammar_compile_gbnf(g, text, n, err);
+    if (from == GBNF) return mica_grammar_compile_gbnf(g, text, n, vocab, err);
     if (from == REGEX) return mica_grammar_compile_regex(g, text, n, err);
     return mica_grammar_compile_schema_text(g, text, n, NULL, err);
 }
@@ -24,7 +26,7 @@ static bool accepts(source from, const char *grammar_text, const char *text) {
     grammar_matcher *x;
     mica_error err;
     bool ok = true;
-    if (compile(&g, from, grammar_text, &err)) fail_msg("%s: %s", grammar_text, err.message);
+    if (compile(&g, from, grammar_text, NULL, &err)) fail_msg("%s: %s", grammar_text, err.message);
     assert_int_equal(mica_grammar_machine_new(&m, g, NULL, NULL, 0, &err), MICA_OK);
     assert_int_equal(mica_grammar_matcher_new(&x, m, &err), MICA_OK);
     assert_int_equal(mica_grammar_accept_bytes(x, text, strlen(text), &ok, &err), MICA_OK);
@@ -103,6 +105,29 @@ static const struct {
      "{\"type\":\"integer\",\"exclusiveMinimum\":-9223372036854775809,\"exclusiveMaximum\":"
      "18446744073709551616}",
      "-9223372036854775808\t0\t18446744073709551615", "-9223372036854775809\t18446744073709551616"},
+    {SCHEMA, "{\"enum\":[0.12345678901234567890123,-1.50e+2]}",
+     "0.12345678901234567890123\t-1.50e+2", "0.12345678901234568\t-150"},
+    {SCHEMA,
+     "{\"allOf\":[{\"enum\":[0.1234567890123456789,0.12345678901234567891]},{\"enum\":["
+     "1234567890123456789.1e-19]}]}",
+     "0.12345678901234567891", "0.1234567890123456789"},
+    {SCHEMA, "{\"type\":\"integer\",\"enum\":[1.0000000000000000000001,30e-1,1e22]}", "30e-1\t1e22",
+     "1.0000000000000000000001"},
+    {SCHEMA,
+     "{\"minimum\":0.12345678901234567890123,\"exclusiveMaximum\":0.12345678901234567890125,"
+     "\"type\":\"number\"}",
+     "0.12345678901234567890123\t0.123456789012345678901249",
+     "0.12345678901234567890122\t0.12345678901234567890125\t0.12345678901234568"},
+    {SCHEMA, "{\"minimum\":1e-7,\"maximum\":1e30,\"enum\":[1e-8,1e-7,0.00000012,1e23,2e30]}",
+     "1e-7\t0.00000012\t1e23", "1e-8\t2e30"},
+    {SCHEMA, "{\"type\":\"integer\",\"exclusiveMinimum\":0.5,\"maximum\":2.5}", "1\t2", "0\t3"},
+    {SCHEMA, "{\"enum\":[\"\xEF\xBF\xBD\",\"\\ufffdx\"]}", "\"\xEF\xBF\xBD\"\t\"\xEF\xBF\xBDx\"",
+     "\"\""},
+    {SCHEMA, "{\"pattern\":\"^\xEF\xBF\xBD+$\",\"type\":\"string\"}", "\"\xEF\xBF\xBD\"", "\"a\""},
+    {SCHEMA,
+     "{\"type\":\"object\",\"properties\":{\"\\ufffd\":{\"type\":\"null\"}},\"required\":"
+     "[\"\xEF\xBF\xBD\"],\"additionalProperties\":false}",
+     "{\"\xEF\xBF\xBD\":null}", "{}"},
 };
 
 static void texts_are_judged(void **state) {
@@ -171,7 +196,10 @@ static const struct {
      MICA_NO_OFFSET, "cannot be satisfied"},
     {SCHEMA, "{\"pattern\":\"a(\"}", MICA_E_INVALID, 1, "pattern"},
     {SCHEMA, "{\"type\":", MICA_E_FORMAT, 8, "schema"},
-    {GBNF, "root ::= \"a\" !<x>", MICA_E_INVALID, 13, "'!' means nothing here"},
+    {GBNF, "root ::= \"a\" !<x>", MICA_E_INVALID, 13, "any token but one"},
+    {GBNF, "root ::= \"a\" !x", MICA_E_INVALID, 13, "'!' means nothing here"},
+    {GBNF, "root ::= \"a\" <x\nb ::= <y>", MICA_E_INVALID, 13, "lacks its >"},
+    {GBNF, "root ::= <[1x]>", MICA_E_INVALID, 9, "<[number]>"},
     {REGEX, "a{99999999999999999999}", MICA_E_LIMIT, 1, "1000000"},
     {REGEX, "a{1,100000000000}", MICA_E_LIMIT, 1, "1000000"},
     {SCHEMA, "{\"minLength\":0.5}", MICA_E_INVALID, MICA_NO_OFFSET, "minLength"},
@@ -179,13 +207,13 @@ static const struct {
     {SCHEMA, "{\"minLength\":100000000000000000000}", MICA_E_LIMIT, MICA_NO_OFFSET, "minLength"},
     {SCHEMA, "{\"minProperties\":1e400}", MICA_E_LIMIT, MICA_NO_OFFSET, "minProperties"},
     {SCHEMA, "{\"type\":\"number\",\"minimum\":1e400}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET,
-     "more than 40 digits"},
+     "more than 64 digits"},
     {SCHEMA, "{\"type\":\"number\",\"maximum\":-1e309}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET,
-     "more than 40 digits"},
+     "more than 64 digits"},
     {SCHEMA, "{\"exclusiveMaximum\":1e400}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET,
-     "more than 40 digits"},
+     "more than 64 digits"},
     {SCHEMA, "{\"type\":\"integer\",\"exclusiveMinimum\":1e309}", MICA_E_UNSUPPORTED,
-     MICA_NO_OFFSET, "more than 40 digits"},
+     MICA_NO_OFFSET, "more than 64 digits"},
     {SCHEMA, "{\"type\":\"integer\",\"multipleOf\":1e309}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET,
      "multipleOf"},
     {SCHEMA, "{\"const\":\"\\ud800\"}", MICA_E_UNSUPPORTED, MICA_NO_OFFSET, "\"const\""},
@@ -205,7 +233,7 @@ static void errors_say_where(void **state) {
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         grammar *g = NULL;
         mica_error err;
-        mica_status st = compile(&g, faults[i].from, faults[i].grammar, &err);
+        mica_status st = compile(&g, faults[i].from, faults[i].grammar, NULL, &err);
         if (st != faults[i].status || err.offset != faults[i].offset ||
             !strstr(err.message, faults[i].word))
             fail_msg("%s: status %d, offset %lld: %s", faults[i].grammar, st, (long long)err.offset,
@@ -225,7 +253,7 @@ static const struct {
     {"{\"items\":{\"$ref\":\"#/$defs/x\"},\"$defs\":{\"x\":{\"allOf\":[{},{\"format\":\"q\"}]}}}",
      "#/$defs/x/allOf/1", "format"},
     {"{\"prefixItems\":[{},{\"type\":\"number\",\"minimum\":1e400}]}", "#/prefixItems/1",
-     "40 digits"},
+     "64 digits"},
     {"{\"type\":\"string\",\"anyOf\":[{},{\"minLength\":\"x\"}]}", "#/anyOf/1", "minLength"},
     {"{\"properties\":{\"a\":{\"$ref\":\"#/x\"}}}", "#/properties/a", "#/x"},
     {"{\"items\":{\"enum\":[{}],\"properties\":{\"a\":{\"if\":1}}}}", "#/items/properties/a",
@@ -252,7 +280,7 @@ static void schema_errors_have_pointers(void **state) {
         mica_error err = {0};
         char prefix[100];
         snprintf(prefix, sizeof(prefix), "schema, at %s: ", places[i].pointer);
-        mica_status st = compile(&g, SCHEMA, places[i].schema, &err);
+        mica_status st = compile(&g, SCHEMA, places[i].schema, NULL, &err);
         if (!st || strncmp(err.message, prefix, strlen(prefix)) != 0 ||
             !strstr(err.message, places[i].word))
             fail_msg("%s: status %d: %s", places[i].schema, st, err.message);
@@ -426,16 +454,16 @@ static void decoders_that_look_around_are_refused(void **state) {
 /* ---- memory ---- */
 
 static mica_status run_all(source from, const char *text, const char *instance, mica_error *err) {
-    static const char *const tokens[] = {"", "{\"", "a", "\": ", "1", "\"", "}", "ab", "{"};
-    static const size_t lengths[] = {0, 2, 1, 3, 1, 1, 1, 2, 1};
+    static const char *const tokens[] = {"", "{\"", "a", "\": ", "1", "\"", "}", "ab", "{", "<ab>"};
+    static const size_t lengths[] = {0, 2, 1, 3, 1, 1, 1, 2, 1, 4};
     grammar *g = NULL;
     grammar_vocab *v = NULL;
     grammar_machine *m = NULL;
     grammar_matcher *x = NULL, *y = NULL;
     uint64_t mask[1];
     bool ok = true;
-    mica_status st = compile(&g, from, text, err);
-    if (!st) st = mica_grammar_vocab_from_bytes(&v, tokens, lengths, 9, err);
+    mica_status st = mica_grammar_vocab_from_bytes(&v, tokens, lengths, 10, err);
+    if (!st) st = compile(&g, from, text, v, err);
     if (!st) st = mica_grammar_machine_new(&m, g, v, NULL, 0, err);
     if (!st) st = mica_grammar_matcher_new(&x, m, err);
     for (size_t i = 0; !st && ok && instance[i]; i++) {

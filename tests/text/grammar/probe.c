@@ -208,7 +208,8 @@ static void walk(probe *p, uint64_t seed, int64_t steps, json_writer *w) {
 
 /* ---- requests ---- */
 
-static mica_status compile(grammar **out, const json_value *r, mica_error *err) {
+static mica_status compile(grammar **out, const json_value *r, const grammar_vocab *vocab,
+                           mica_error *err) {
     const schema_options options = {
         .is_compact = mica_json_bool(mica_json_find(r, "compact"), false),
         .ignores_unknown = mica_json_bool(mica_json_find(r, "lenient"), false),
@@ -219,7 +220,7 @@ static mica_status compile(grammar **out, const json_value *r, mica_error *err) 
     if ((v = mica_json_find(r, "regex")))
         return mica_grammar_compile_regex(out, v->string, v->n, err);
     if ((v = mica_json_find(r, "gbnf")))
-        return mica_grammar_compile_gbnf(out, v->string, v->n, err);
+        return mica_grammar_compile_gbnf(out, v->string, v->n, vocab, err);
     if (!(v = mica_json_find(r, "choices"))) return mica_grammar_compile_json(out, &options, err);
     const char *choices[MAX_CHOICES];
     for (size_t i = 0; i < v->n && i < MAX_CHOICES; i++) {
@@ -260,7 +261,7 @@ static void run(probe *p, const char *line, size_t n) {
     mica_arena_init(&arena, 0);
     mica_json_writer_init(&w, false);
     if (mica_json_parse(&request, line, n, "request", false, &arena, &err)) die("request", &err);
-    mica_status st = compile(&g, request, &err);
+    mica_status st = compile(&g, request, p->vocab, &err);
     if (st) {
         mica_json_begin_object(&w);
         mica_json_key(&w, "error");
