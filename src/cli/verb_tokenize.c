@@ -191,7 +191,8 @@ int mica_verb_tokenize(int argc, char **argv) {
         {"json", 0, ARG_FLAG, &a.json, NULL, "print {\"ids\": [...]}", 0, 0},
         {"jsonl", 0, ARG_FLAG, &a.jsonl, NULL,
          "a JSON string, or an array of bytes, a line in; an array a line out", 0, 0},
-        {"pieces", 0, ARG_FLAG, &a.pieces, NULL, "print each id with its piece", 0, 0},
+        {"pieces", 0, ARG_FLAG, &a.pieces, NULL,
+         "a line for each token: the id, a tab, the piece as a JSON string", 0, 0},
     };
     const arg_verb verb = {
         .name = "tokenize",
@@ -318,7 +319,8 @@ int mica_verb_detokenize(int argc, char **argv) {
         {"json", 0, ARG_FLAG, &a.json, NULL, "print a JSON string", 0, 0},
         {"jsonl", 0, ARG_FLAG, &a.jsonl, NULL,
          "an array of ids a line in, a JSON string a line out", 0, 0},
-        {"pieces", 0, ARG_FLAG, &a.pieces, NULL, "print each id with its piece and its text", 0, 0},
+        {"pieces", 0, ARG_FLAG, &a.pieces, NULL,
+         "a line for each token: {\"id\": ..., \"piece\": ..., \"text\": ...}", 0, 0},
     };
     const arg_verb verb = {
         .name = "detokenize",

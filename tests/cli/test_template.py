@@ -94,6 +94,9 @@ check("mood=\"text\"" in run(exe, "template", folder, chat, "--set", "mood=glad"
       "how a text is written")
 check_error(exe, ["template", folder, chat, "--tools", write("one.json", {"name": "f"})], 1,
             "tools: expected an array")
+for text, place in (([], "messages: expected"), ([{"role": 5, "content": "x"}], "messages[0].role: expected"),
+                    ([{"role": "user", "content": 5}], "messages[0].content: expected")):
+    check_error(exe, ["template", folder, write("shape.json", text)], 1, place)
 check_error(exe, ["template", folder, chat, "--set", "messages=[]"], 1, "cannot be replaced")
 check_error(exe, ["template", folder, chat, "--continue"], 1, "final assistant message")
 check_error(exe, ["template", folder, chat, "--chat-template", "nosuch"], 1, "no chat template")

@@ -60,4 +60,8 @@ typedef struct chat_request {
 mica_status mica_chat_render(const chat_template *t, const chat_request *request,
                              rendered_text *out, mica_error *err);
 
+/* Whether a request's tools have the shape that is expected: a list of functions with names. NULL
+ * is fine. */
+mica_status mica_chat_check_tools(const json_value *tools, mica_error *err);
+
 #endif

@@ -36,7 +36,10 @@ mica_status mica_chat_run(const chat_template *t, const chat_variant *v, const j
                           rendered_text *out, mica_error *err);
 /* Fills v->can. */
 mica_status mica_chat_probe(const chat_template *t, chat_variant *v, mica_error *err);
-/* The messages as the template takes them. */
+/* Whether messages have the shape that is expected (chat_check.c). */
+mica_status mica_chat_check_messages(const chat_variant *v, const json_value *messages,
+                                     mica_error *err);
+/* The messages, which were checked, as the template takes them. */
 mica_status mica_chat_prepare(const chat_template *t, const chat_variant *v,
                               const json_value *messages, mica_arena *arena, json_value **out,
                               mica_error *err);

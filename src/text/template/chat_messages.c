@@ -121,9 +121,6 @@ static mica_status prepare_call(preparer *p, const json_value *call, json_value 
     const json_value *function = mica_json_find(call, "function");
     const json_value *owner = function ? function : call;
     const json_value *arguments = mica_json_find_set(owner, "arguments");
-    if (call->kind != JSON_KIND_OBJECT || owner->kind != JSON_KIND_OBJECT)
-        return mica_fail(p->err, MICA_E_INVALID, "messages[%zu].tool_calls: a call is no object",
-                         p->at);
     json_value *copy = copy_object(p, call, 1), *inner = copy_object(p, owner, 1);
     if (!copy || !inner) return fail_memory(p);
     if (arguments) {
@@ -140,7 +137,7 @@ static mica_status prepare_call(preparer *p, const json_value *call, json_value 
 
 static mica_status prepare_calls(preparer *p, json_value *message) {
     const json_value *calls = mica_json_find(message, "tool_calls");
-    if (!calls || calls->kind != JSON_KIND_ARRAY) return MICA_OK;
+    if (!calls) return MICA_OK;
     json_value *prepared = mica_chat_json(p->arena, JSON_KIND_ARRAY, calls->n);
     if (!prepared) return fail_memory(p);
     for (size_t i = 0; i < calls->n; i++) {
@@ -210,8 +207,6 @@ static bool add_content(const preparer *p, json_value *message) {
 
 static mica_status prepare_message(preparer *p, const json_value *message, json_value **out) {
     mica_status st = MICA_OK;
-    if (message->kind != JSON_KIND_OBJECT)
-        return mica_fail(p->err, MICA_E_INVALID, "messages[%zu]: expected an object", p->at);
     json_value *copy = copy_object(p, message, 2);
     if (copy && !add_content(p, copy)) return fail_memory(p);
     if (copy) copy = alias_reasoning(p, copy);
@@ -280,8 +275,6 @@ mica_status mica_chat_prepare(const chat_template *t, const chat_variant *v,
                               const json_value *messages, mica_arena *arena, json_value **out,
                               mica_error *err) {
     preparer p = {.t = t, .v = v, .messages = messages, .arena = arena, .err = err};
-    if (!messages || messages->kind != JSON_KIND_ARRAY)
-        return mica_fail(err, MICA_E_INVALID, "messages: expected an array of messages");
     json_value *prepared = mica_chat_json(arena, JSON_KIND_ARRAY, messages->n);
     if (!prepared) return fail_memory(&p);
     for (p.at = 0; p.at < messages->n; p.at++) {

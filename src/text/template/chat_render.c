@@ -208,12 +208,13 @@ mica_status mica_chat_render(const chat_template *t, const chat_request *request
     json_value *messages;
     mica_arena arena;
     mica_status st = check_kwargs(request->kwargs, err);
-    if (!st) st = check_list(request->tools, "tools", err);
+    if (!st) st = mica_chat_check_tools(request->tools, err);
     if (!st) st = check_list(request->documents, "documents", err);
     if (st) return st;
     if (request->continue_final && request->add_generation_prompt)
         return mica_fail(err, MICA_E_INVALID,
                          "a final message cannot be continued and a new one begun");
+    if ((st = mica_chat_check_messages(v, request->messages, err))) return st;
     mica_arena_init(&arena, 0);
     st = mica_chat_prepare(t, v, request->messages, &arena, &messages, err);
     if (!st && request->continue_final)

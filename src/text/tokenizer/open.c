@@ -106,10 +106,13 @@ static mica_status open_file(tokenizer **out, const char *path, mica_error *err)
 static mica_status refuse(const char *folder, size_t n_ggufs, mica_error *err) {
     if (n_ggufs > 1) {
         return mica_fail(err, MICA_E_INVALID,
-                         "%s: no tokenizer.json and %zu GGUF files: name one of them", folder,
+                         "%s: no other tokenizer and %zu GGUF files: name one of them", folder,
                          n_ggufs);
     }
-    return mica_fail(err, MICA_E_NOT_FOUND, "%s: no tokenizer.json and no GGUF file in this folder",
+    return mica_fail(err, MICA_E_NOT_FOUND,
+                     "%s: no tokenizer in this folder; expected is tokenizer.json, tokenizer.model, "
+                     "tiktoken.model, tekken.json, vocab.json with merges.txt, vocab.txt, one "
+                     "*.tiktoken or one .gguf",
                      folder);
 }
 

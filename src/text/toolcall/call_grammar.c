@@ -49,9 +49,6 @@ static mica_status arguments(call_build *c, const json_value *schema, const expr
 /* ---- calls ---- */
 
 static mica_status check_name(const call_build *c, const char *name) {
-    if (!*name)
-        return mica_fail(c->err, MICA_E_INVALID,
-                         "tools: a tool has no name; give each a \"name\" of its own");
     for (const char *s = name; *s; s++) {
         if ((unsigned char)*s > ' ' && !strchr("\"\\<>&:[](){}", *s)) continue;
         return mica_fail(c->err, MICA_E_INVALID,

@@ -6,6 +6,7 @@
 #include "text/toolcall/call_types.h"
 
 #include "text/grammar/schema_notation.h"
+#include "text/template/chat.h"
 
 /* A schema may refer to itself from many places, so that ways through it multiply. */
 enum { MAX_SCHEMA_DEPTH = 8, MAX_SCHEMA_VISITS = 10000 };
@@ -15,14 +16,12 @@ mica_status mica_call_tools_parse(call_tools *out, const char *json, size_t n, m
     mica_arena_init(&out->arena, 0);
     out->list = NULL;
     mica_status st = mica_json_parse(&list, json, n, "tools", true, &out->arena, err);
-    if (!st && list->kind != JSON_KIND_ARRAY) {
-        st = mica_fail(err, MICA_E_INVALID, "tools: expected a JSON array");
-    }
+    if (!st) st = mica_chat_check_tools(list, err);
     if (st) {
         mica_call_tools_deinit(out);
         return st;
     }
-    out->list = list;
+    out->list = list->kind == JSON_KIND_ARRAY ? list : NULL;
     return MICA_OK;
 }
 

@@ -96,7 +96,7 @@ static void found(const char *choice, const char *wanted, const char *with_tools
     assert_int_equal(st, MICA_OK);
     chat_request request = {0};
     gives(t, request, "[{\"role\": \"user\", \"content\": \"x\"}]", wanted);
-    request.tools = parse("[{\"type\": \"function\"}]");
+    request.tools = parse("[{\"name\": \"f\"}]");
     gives(t, request, "[{\"role\": \"user\", \"content\": \"x\"}]", with_tools);
     mica_chat_template_free(t);
 }
@@ -212,7 +212,7 @@ static void messages_take_the_form_of_the_template(void **state) {
     chat_template *t = from_text(PLAIN);
     gives(t, request, typed, "<user>ab");
     gives(t, request, "[{\"role\": \"developer\", \"content\": \"d\"}]", "<system>d");
-    gives(t, request, "[{\"role\": \"user\", \"content\": null, \"x\": null}]", "<user>");
+    gives(t, request, "[{\"role\": \"user\", \"content\": \"\", \"x\": null}]", "<user>");
     refuses(t, request, "[{\"role\": \"user\", \"content\": [{\"type\": \"image\"}]}]",
             "messages[0].content[0]: a part of type \"image\"");
     refuses(t, request, "[5]", "messages[0]: expected an object");
@@ -255,8 +255,9 @@ static void arguments_take_the_form_of_the_template(void **state) {
     static const char as_text[] = "[{\"role\": \"assistant\", \"tool_calls\": [{\"id\": \"1\", "
                                   "\"function\": {\"name\": \"f\", "
                                   "\"arguments\": \"{\\\"a\\\":[1,12345678901234567890]}\"}}]}]";
-    static const char broken[] = "[{\"role\": \"user\"}, {\"role\": \"assistant\", \"tool_calls\": "
-                                 "[{\"function\": {\"name\": \"f\", \"arguments\": \"{oops\"}}]}]";
+    static const char broken[] =
+        "[{\"role\": \"user\", \"content\": \"\"}, {\"role\": \"assistant\", \"tool_calls\": "
+        "[{\"function\": {\"name\": \"f\", \"arguments\": \"{oops\"}}]}]";
     static const char empty[] = "[{\"role\": \"assistant\", \"tool_calls\": "
                                 "[{\"function\": {\"name\": \"f\", \"arguments\": \"\"}}]}]";
     const chat_request request = {0};
@@ -343,7 +344,7 @@ static void the_context_is_whole(void **state) {
     request.tools = parse("[]");
     request.kwargs = parse("{\"x\": [1], \"bos_token\": \"B\"}");
     gives(t, request, messages, "B</s>FalseTrueTrueTrue[1]");
-    request.tools = parse("[{}]");
+    request.tools = parse("[{\"name\": \"f\"}]");
     request.documents = parse("[{}]");
     gives(t, request, messages, "B</s>FalseFalseFalseTrue[1]");
     request.kwargs = parse("{\"messages\": 1}");
@@ -352,6 +353,56 @@ static void the_context_is_whole(void **state) {
     t = from_text("{{ raise_exception('roles must alternate') }}");
     request.kwargs = NULL;
     refuses(t, request, messages, "the template raised: roles must alternate");
+    mica_chat_template_free(t);
+}
+
+/* ---- what is refused before a template sees it ---- */
+
+#define USER(CONTENT) "[{\"role\": \"user\", \"content\": " CONTENT "}]"
+#define CALLS(LIST) "[{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": " LIST "}]"
+
+static void shapes_are_checked(void **state) {
+    static const struct {
+        const char *messages, *tools, *word;
+    } cases[] = {
+        {"[]", NULL, "messages: expected an array of messages, one at least, found an empty array"},
+        {"[{\"content\": \"a\"}]", NULL, "messages[0].role: expected a string"},
+        {"[{\"role\": 5, \"content\": \"a\"}]", NULL, "found a number"},
+        {"[{\"role\": \"\", \"content\": \"a\"}]", NULL, "found an empty string"},
+        {USER("5"), NULL, "messages[0].content: expected a string or an array of parts, found a n"},
+        {USER("null"), NULL, "messages[0].content: "},
+        {USER("{\"type\": \"text\"}"), NULL, "messages[0].content: "},
+        {USER("[\"a\"]"), NULL, "messages[0].content[0]: "},
+        {USER("[{\"type\": \"text\", \"text\": \"a\"}, {\"type\": \"foo\"}]"), NULL,
+         "messages[0].content[1].type: \"foo\""},
+        {USER("[{\"type\": 1}]"), NULL, "messages[0].content[0].type: expected a string"},
+        {USER("[{\"type\": \"text\", \"text\": 1}]"), NULL, "messages[0].content[0].text: "},
+        {"[{\"role\": \"user\"}]", NULL, "found nothing"},
+        {"[{\"role\": \"assistant\", \"content\": null}]", NULL, "messages[0].content: "},
+        {CALLS("5"), NULL, "messages[0].tool_calls: expected an array of calls"},
+        {CALLS("[\"f\"]"), NULL, "messages[0].tool_calls[0]: expected an object"},
+        {CALLS("[{\"function\": 1}]"), NULL, "messages[0].tool_calls[0].function: "},
+        {CALLS("[{\"function\": {\"name\": 1}}]"), NULL, "tool_calls[0].function.name: "},
+        {CALLS("[{\"name\": \"f\"}, {\"name\": \"f\", \"arguments\": [1]}]"), NULL,
+         "messages[0].tool_calls[1].arguments: "},
+        {USER("\"a\""), "{}", "tools: expected an array of tools, found an object"},
+        {USER("\"a\""), "[1]", "tools[0]: expected an object"},
+        {USER("\"a\""), "[{\"name\": \"f\"}, {\"type\": \"function\"}]", "tools[1].name: "},
+        {USER("\"a\""), "[{\"function\": {\"name\": \"f\", \"parameters\": []}}]",
+         "tools[0].function.parameters: "},
+        {USER("\"a\""), "[{\"name\": \"f\", \"description\": 1}]", "tools[0].description: "},
+    };
+    (void)state;
+    chat_template *t = from_text(PARTS "{{ tools }}");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const chat_request request = {.tools = cases[i].tools ? parse(cases[i].tools) : NULL};
+        refuses(t, request, cases[i].messages, cases[i].word);
+    }
+    mica_chat_template_free(t);
+    t = from_text(PARTS "{# foo #}"); /* it knows of such parts */
+    const chat_request request = {0};
+    gives(t, request, USER("[{\"type\": \"text\", \"text\": \"a\"}, {\"type\": \"foo\"}]"),
+          "<user>[a][foo]");
     mica_chat_template_free(t);
 }
 
@@ -369,12 +420,12 @@ static void final_messages_continue(void **state) {
           "<user>u</><assistant>abc ");
     refuses(t, request, "[{\"role\": \"user\", \"content\": \"u\"}]",
             "only a final assistant message");
-    refuses(t, request, "[]", "only a final assistant message");
+    refuses(t, request, "[]", "one at least, found an empty array");
     refuses(t, request,
             "[{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"function\":"
             " {\"name\": \"f\"}}]}]",
             "messages[0]: a message with tool_calls");
-    refuses(t, request, "[{\"role\": \"assistant\"}]", "no text to continue");
+    refuses(t, request, "[{\"role\": \"assistant\", \"reasoning\": \"r\"}]", "no text to continue");
     chat_request both = {.continue_final = true, .add_generation_prompt = true};
     refuses(t, both, "[]", "cannot be continued and a new one begun");
     mica_chat_template_free(t);
@@ -461,6 +512,7 @@ int main(void) {
         cmocka_unit_test(calls_need_no_content),
         cmocka_unit_test(other_names_do_no_harm),
         cmocka_unit_test(the_context_is_whole),
+        cmocka_unit_test(shapes_are_checked),
         cmocka_unit_test(final_messages_continue),
         cmocka_unit_test(continued_text_has_its_origin),
     };

@@ -67,7 +67,8 @@ static const char conversation[] =
     "[{\"role\": \"developer\", \"content\": [{\"type\": \"text\", \"text\": \"a\"}]}, {\"role\": "
     "\"assistant\", \"reasoning\": \"r\", \"tool_calls\": [{\"id\": \"1\", \"function\": "
     "{\"name\": "
-    "\"f\", \"arguments\": \"{}\"}}]}, {\"role\": \"tool\", \"tool_call_id\": \"1\"}, {\"role\": "
+    "\"f\", \"arguments\": \"{}\"}}]}, {\"role\": \"tool\", \"tool_call_id\": \"1\", \"content\": "
+    "\"\"}, {\"role\": "
     "\"assistant\", \"content\": \"abc\"}]";
 
 static mica_status chat(const json_value *messages, const json_value *special, mica_error *err) {

@@ -86,6 +86,40 @@ static void check_case(const json_value *c, const char *tools, const json_value 
     read_back(&d, text, tools, arguments);
 }
 
+/* FunctionGemma's template is in no package: these are the calls that its publisher's page
+ * "FunctionGemma formatting and best practices" shows. */
+static void published_examples_fit(void **state) {
+    static const char tools[] =
+        "[{\"name\":\"get_current_temperature\",\"parameters\":{\"type\":\"object\",\"properties\":"
+        "{"
+        "\"location\":{\"type\":\"string\"},\"unit\":{\"type\":\"string\",\"enum\":[\"celsius\","
+        "\"fahrenheit\"]}},\"required\":[\"location\"]}},"
+        "{\"name\":\"get_current_weather\",\"parameters\":{\"type\":\"object\",\"properties\":{"
+        "\"location\":{\"type\":\"string\"}},\"required\":[\"location\"]}}]";
+    static const char examples[] =
+        "[[{\"template\":\"FunctionGemma\",\"format\":\"function-gemma\",\"text\":\"<start_"
+        "function_"
+        "call>call:get_current_temperature{location:<escape>Paris<escape>,unit:<escape>celsius<"
+        "escape>}"
+        "<end_function_call>\"},[\"{\\\"location\\\":\\\"Paris\\\",\\\"unit\\\":\\\"celsius\\\"}\"]"
+        "],"
+        "[{\"template\":\"FunctionGemma\",\"format\":\"function-gemma\",\"text\":\"<start_function_"
+        "call>call:get_current_weather{location:<escape>Tokyo, "
+        "Japan<escape>}<end_function_call>\"},"
+        "[\"{\\\"location\\\":\\\"Tokyo, Japan\\\"}\"]]]";
+    (void)state;
+    mica_arena arena;
+    json_value *list;
+    mica_arena_init(&arena, 0);
+    assert_int_equal(
+        mica_json_parse(&list, examples, sizeof(examples) - 1, "examples", false, &arena, NULL),
+        MICA_OK);
+    for (size_t i = 0; i < list->n; i++) {
+        check_case(list->items[i]->items[0], tools, list->items[i]->items[1]);
+    }
+    mica_arena_deinit(&arena);
+}
+
 static void rendered_calls_fit(void **state) {
     (void)state;
     mica_arena arena;
@@ -217,9 +251,8 @@ int main(int argc, char **argv) {
     if (argc < 2) return 1;
     golden_path = argv[1];
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rendered_calls_fit),
-        cmocka_unit_test(marks_are_tokens),
-        cmocka_unit_test(suffixes_are_found),
+        cmocka_unit_test(rendered_calls_fit),   cmocka_unit_test(published_examples_fit),
+        cmocka_unit_test(marks_are_tokens),     cmocka_unit_test(suffixes_are_found),
         cmocka_unit_test(allocations_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
