@@ -294,23 +294,11 @@ static bool is_odd(const loop_slice *s, unsigned c) {
            (s->from_target[c] != STATE_DEAD || s->from_state[c] != STATE_DEAD);
 }
 
-/* How many tokens begin with c. */
-static size_t count_first(const grammar_vocab *v, unsigned c) {
-    const trie_node *root = &v->all.nodes[0];
-    for (uint32_t i = root->children; i < root->children + root->n_children; i++) {
-        if (v->all.nodes[i].byte == c) return v->all.ranges[i].end - v->all.ranges[i].first;
-    }
-    return 0;
-}
-
 static bool are_odd_few(const loop_slice *s) {
     const grammar_vocab *v = s->m->vocab;
     size_t n = 0;
     for (unsigned c = 0; c < N_ASCII; c++) {
         if (is_odd(s, c)) n += v->n_with[c];
-        if (is_plain_ascii(c) && !s->is_out[c] && s->from_state[c] != s->target &&
-            s->from_state[c] != STATE_DEAD)
-            n += count_first(v, c);
     }
     return n <= holders_max(v->n_ids);
 }
@@ -354,21 +342,6 @@ static void fill_loop(const loop_slice *s, const uint64_t *plain, uint64_t *mask
     }
 }
 
-/* Sets the bit of a plain token if it fits. False: the hole is popped inside. */
-static bool try_token(const loop_slice *s, int32_t id, uint64_t *mask) {
-    lazy *l = &s->m->lazy;
-    uint32_t to = s->state;
-    size_t n;
-    const char *bytes = vocab_bytes(s->m->vocab, id, &n);
-    for (size_t i = 0; i < n; i++) {
-        if (i && is_open(s->m, to)) return false;
-        to = lazy_step(l, to, (uint8_t)bytes[i]);
-        if (to == STATE_DEAD) return true;
-    }
-    mask[id >> 6] |= UINT64_C(1) << (id & 63);
-    return true;
-}
-
 /* Goes on with a token whose first n_shared bytes led to states[n_shared]; *n_alive: how many of
  * all its bytes lead on. False: the hole is popped inside. */
 static bool follow_holder(const loop_slice *s, const holder *h, const char *text, uint32_t *states,
@@ -407,25 +380,65 @@ static bool try_odd(const loop_slice *s, uint64_t *mask) {
     return true;
 }
 
-/* Tokens whose first character does not lead to the target although it would later on. */
-static bool try_first(const loop_slice *s, uint64_t *mask) {
-    const token_trie *t = &s->m->vocab->all;
-    const uint64_t *plain = s->m->vocab->slices[SLICE_NO_LIMIT];
-    const trie_node *root = &t->nodes[0];
-    for (uint32_t i = root->children; i < root->children + root->n_children; i++) {
-        unsigned c = t->nodes[i].byte;
-        if (c < N_ASCII ? s->is_out[c] || s->from_state[c] == s->target
-                        : s->is_out[CHARS_OTHER] || s->other_from_state == s->target)
-            continue;
-        bool is_dead = c >= N_ASCII || s->from_state[c] == STATE_DEAD;
-        for (uint32_t k = t->ranges[i].first; k < t->ranges[i].end; k++) {
-            int32_t id = t->ids[k];
-            uint64_t bit = UINT64_C(1) << (id & 63);
-            mask[id >> 6] &= ~bit;
-            if (!is_dead && plain[id >> 6] & bit && !try_token(s, id, mask)) return false;
-        }
+/* What a byte behind a prefix of plain text that did not lead to the target means for the tokens
+ * that go on with it. */
+typedef enum prefix_step {
+    PREFIX_KNOWN, /* their bits are right already, or try_odd sets them */
+    PREFIX_DEAD,
+    PREFIX_ON,   /* they are to be looked at one by one */
+    PREFIX_FAULT /* they are none of those that can be told so */
+} prefix_step;
+
+static prefix_step step_prefix(const loop_slice *s, unsigned c, uint32_t state, uint32_t *to) {
+    if (c < N_ASCII && (!is_plain_ascii(c) || is_odd(s, c))) return PREFIX_KNOWN;
+    *to = lazy_step(&s->m->lazy, state, (uint8_t)c);
+    bool is_out = s->is_out[c < N_ASCII ? c : CHARS_OTHER];
+    if (is_out) return *to == STATE_DEAD ? PREFIX_KNOWN : PREFIX_FAULT;
+    if (*to == STATE_DEAD) return PREFIX_DEAD;
+    return *to == s->target ? PREFIX_KNOWN : PREFIX_ON;
+}
+
+static void clear_ids(const token_trie *t, uint32_t node, uint64_t *mask) {
+    for (uint32_t k = t->ranges[node].first; k < t->ranges[node].end; k++) {
+        mask[t->ids[k] >> 6] &= ~(UINT64_C(1) << (t->ids[k] & 63));
     }
-    return true;
+}
+
+static void set_own_ids(const loop_slice *s, const uint64_t *slice, uint32_t node, uint64_t *mask) {
+    const token_trie *t = &s->m->vocab->all;
+    for (uint32_t k = t->ranges[node].first; k < t->ranges[node].own_end; k++) {
+        mask[t->ids[k] >> 6] |= slice[t->ids[k] >> 6] & UINT64_C(1) << (t->ids[k] & 63);
+    }
+}
+
+/* Tokens that begin with what does not lead to the target, down to where it does. False: there are
+ * too many of them, or the hole is popped inside. */
+static bool try_prefixes(const loop_slice *s, const uint64_t *slice, uint64_t *mask) {
+    grammar_machine *m = s->m;
+    const token_trie *t = &m->vocab->all;
+    const trie_node *root = &t->nodes[0];
+    size_t n_left = 4 * holders_max(m->vocab->n_ids);
+    trie_level *level = m->levels;
+    *level = (trie_level){
+        .at = root->children, .end = root->children + root->n_children, .state = s->state};
+    for (;;) {
+        if (level->at == level->end) {
+            if (level == m->levels) return true;
+            level--;
+            continue;
+        }
+        uint32_t i = level->at++, to;
+        const trie_node *n = &t->nodes[i];
+        if (level == m->levels && n->byte >= N_ASCII && s->other_from_state == s->target) continue;
+        prefix_step step = step_prefix(s, n->byte, level->state, &to);
+        if (step == PREFIX_FAULT || !n_left--) return false;
+        if (step == PREFIX_DEAD) clear_ids(t, i, mask);
+        if (step != PREFIX_ON) continue;
+        if (n->flags & TRIE_HAS_IDS) set_own_ids(s, slice, i, mask);
+        if (n->n_children && is_open(m, to)) return false;
+        level++;
+        *level = (trie_level){.at = n->children, .end = n->children + n->n_children, .state = to};
+    }
 }
 
 /* Makes t->dense of the tokens of a slice that fit. False: it cannot. */
@@ -437,7 +450,7 @@ static bool take_tokens(const loop_slice *s, const uint64_t *slice, token_mask *
         return false;
     }
     fill_loop(s, slice, mask);
-    if (!try_first(s, mask) || !try_odd(s, mask)) {
+    if (!try_prefixes(s, slice, mask) || !try_odd(s, mask)) {
         mica_free(mask);
         return false;
     }
