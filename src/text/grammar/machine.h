@@ -69,6 +69,8 @@ struct grammar_matcher {
 /* The mask of a hollow state, made when first wanted; the machine's or the vocabulary's. */
 mica_status mica_machine_mask(grammar_machine *m, uint32_t hollow, const token_mask **out,
                               mica_error *err);
+/* Notes a node of a trie at which the hole is popped; false: out of memory. */
+bool mica_machine_add_root(grammar_machine *m, uint32_t node);
 /* Sets the bits of all tokens that are allowed in `state`; mask [m->n_words]. */
 mica_status mica_machine_fill(grammar_machine *m, uint32_t state, uint64_t *mask, mica_error *err);
 /* A state from which the characters (first bytes) `leads_there` lead to `target`, where all text is

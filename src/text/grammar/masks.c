@@ -72,7 +72,7 @@ static bool add_ids(grammar_machine *m, const int32_t *ids, uint32_t n) {
     return true;
 }
 
-static bool add_root(grammar_machine *m, uint32_t node) {
+bool mica_machine_add_root(grammar_machine *m, uint32_t node) {
     if (m->n_found_roots == m->roots_capacity) {
         uint32_t capacity = 2 * m->roots_capacity + 256;
         void *grown = mica_realloc(m->found_roots, capacity * sizeof(*m->found_roots));
@@ -120,7 +120,7 @@ static bool take_node(grammar_machine *m, const token_trie *t, uint32_t i, uint3
     const trie_node *n = &t->nodes[i];
     *is_whole = !n->n_children;
     if (n->n_children) {
-        if (*lazy_flags(&m->lazy, *to) & STATE_OPEN && !add_root(m, i)) return false;
+        if (*lazy_flags(&m->lazy, *to) & STATE_OPEN && !mica_machine_add_root(m, i)) return false;
         *to = widen(m, t, i, *to);
         *is_whole = n->flags & TRIE_IS_PLAIN && is_known_text(m, *to);
     }
@@ -311,6 +311,7 @@ static mica_status make_mask(grammar_machine *m, uint32_t hollow, mica_error *er
     } else {
         text_start start;
         mica_machine_find_slice(m, hollow, &t, &start);
+        t.n_all_roots = m->n_found_roots;
         if (start.target != STATE_DEAD)
             st = walk_start(m, &start, hollow, err);
         else
@@ -388,7 +389,7 @@ mica_status mica_machine_fill(grammar_machine *m, uint32_t state, uint64_t *mask
     set_ids(mask, t->ids, t->n_ids);
     uint32_t resume = lazy_at(l, state)->resume;
     for (uint32_t i = 0; i < t->n_roots; i++) {
-        walk_below(m, t->trie, t->roots[i], resume, mask);
+        walk_below(m, i < t->n_all_roots ? &m->vocab->all : t->trie, t->roots[i], resume, mask);
     }
     if (lazy_at(l, state)->near) redo_far(m, state, mask);
     if (max_chars > SLICE_MAX_CHARS) drop_wordy(m->vocab, max_chars, mask);

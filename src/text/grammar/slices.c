@@ -90,13 +90,17 @@ typedef struct edge_count {
     bool has_alive, has_dead;
 } edge_count;
 
+static bool is_skipped(const cover_search *c, uint32_t place, plain_edge edge) {
+    return !place && !edge.to && c->skips && c->skips[edge.class];
+}
+
 /* Follows all edges of a pair. False: too many pairs, or some edges fit and some do not. */
 static bool follow_pair(cover_search *c, uint32_t pair, edge_count *count) {
     grammar_machine *m = c->m;
     uint32_t state = pair >> 3, place = pair & 7;
     for (uint32_t i = 0; i < m->n_edges[place]; i++) {
         plain_edge edge = m->edges[place][i];
-        if (!place && !edge.to && c->skips && c->skips[edge.class]) continue;
+        if (is_skipped(c, place, edge)) continue;
         uint32_t to = lazy_row(&m->lazy, state)[edge.class];
         if (!lazy_is_computed(to)) to = mica_lazy_compute(&m->lazy, state, edge.class);
         bool is_dead = to == STATE_DEAD;
@@ -135,6 +139,7 @@ static bool is_layered(const cover_search *c, uint32_t n_chars) {
             uint32_t state = m->cover[i] >> 3, place = m->cover[i] & 7;
             for (uint32_t k = 0; k < m->n_edges[place]; k++) {
                 plain_edge edge = m->edges[place][k];
+                if (is_skipped(c, place, edge)) continue;
                 uint32_t to = lazy_row(&m->lazy, state)[edge.class];
                 if (!is_of_length(c, to << 3 | edge.to, length + !edge.to)) return false;
             }
@@ -211,6 +216,7 @@ enum { MIN_LOOP_CHARS = 24, N_ASCII = 128 };
 typedef struct loop_slice {
     grammar_machine *m;
     uint32_t state, target;
+    uint32_t targets[SLICE_MAX_CHARS + 1]; /* behind so many characters: the target, or its later */
     uint32_t from_state[N_ASCII], from_target[N_ASCII]; /* where they lead; DEAD where not plain */
     /* The same for all characters beyond ASCII, STATE_UNKNOWN: not all of them to one state. */
     uint32_t other_from_state, other_from_target;
@@ -274,6 +280,8 @@ static bool find_loop(loop_slice *s, grammar_machine *m, uint32_t state) {
     if (s->target == STATE_DEAD || is_open(m, s->target)) return false;
     step_all(m, s->target, s->from_target);
     int n_loops = 0;
+    for (uint32_t i = 0; i <= SLICE_MAX_CHARS; i++)
+        s->targets[i] = s->target;
     for (unsigned c = 0; c < N_ASCII; c++) {
         s->is_out[c] = is_plain_ascii(c) && s->from_target[c] != s->target;
         n_loops += is_plain_ascii(c) && !s->is_out[c];
@@ -342,6 +350,19 @@ static void fill_loop(const loop_slice *s, const uint64_t *plain, uint64_t *mask
     }
 }
 
+/* Whether the node of the first n bytes of a token, where the hole is popped, is one of those that
+ * try_prefixes notes: nothing on the way is `out`, and from the target that leads nowhere else. */
+static bool is_noted(const loop_slice *s, const holder *h, uint32_t n) {
+    size_t n_all;
+    const char *bytes = vocab_bytes(s->m->vocab, h->id, &n_all);
+    bool is_good = s->targets[1] == s->targets[SLICE_MAX_CHARS] && !is_open(s->m, s->target);
+    for (uint32_t i = 0; i < n && is_good; i++) {
+        unsigned c = (unsigned char)bytes[i];
+        is_good = !s->is_out[c < N_ASCII ? c : CHARS_OTHER];
+    }
+    return is_good;
+}
+
 /* Goes on with a token whose first n_shared bytes led to states[n_shared]; *n_alive: how many of
  * all its bytes lead on. False: the hole is popped inside. */
 static bool follow_holder(const loop_slice *s, const holder *h, const char *text, uint32_t *states,
@@ -349,7 +370,7 @@ static bool follow_holder(const loop_slice *s, const holder *h, const char *text
     lazy *l = &s->m->lazy;
     for (uint32_t i = h->n_shared; i < h->n_bytes; i++) {
         *n_alive = i;
-        if (i && is_open(s->m, states[i])) return false;
+        if (i && is_open(s->m, states[i]) && !is_noted(s, h, i)) return false;
         states[i + 1] = lazy_step(l, states[i], (uint8_t)text[i - h->n_shared]);
         if (states[i + 1] == STATE_DEAD) return true;
     }
@@ -389,13 +410,15 @@ typedef enum prefix_step {
     PREFIX_FAULT /* they are none of those that can be told so */
 } prefix_step;
 
-static prefix_step step_prefix(const loop_slice *s, unsigned c, uint32_t state, uint32_t *to) {
+static prefix_step step_prefix(const loop_slice *s, unsigned c, uint32_t state, uint32_t n_chars,
+                               uint32_t *to) {
     if (c < N_ASCII && (!is_plain_ascii(c) || is_odd(s, c))) return PREFIX_KNOWN;
     *to = lazy_step(&s->m->lazy, state, (uint8_t)c);
     bool is_out = s->is_out[c < N_ASCII ? c : CHARS_OTHER];
     if (is_out) return *to == STATE_DEAD ? PREFIX_KNOWN : PREFIX_FAULT;
     if (*to == STATE_DEAD) return PREFIX_DEAD;
-    return *to == s->target ? PREFIX_KNOWN : PREFIX_ON;
+    uint32_t target = s->targets[n_chars < SLICE_MAX_CHARS ? n_chars : SLICE_MAX_CHARS];
+    return *to == target ? PREFIX_KNOWN : PREFIX_ON;
 }
 
 static void clear_ids(const token_trie *t, uint32_t node, uint64_t *mask) {
@@ -404,20 +427,23 @@ static void clear_ids(const token_trie *t, uint32_t node, uint64_t *mask) {
     }
 }
 
-static void set_own_ids(const loop_slice *s, const uint64_t *slice, uint32_t node, uint64_t *mask) {
+/* Plain ones; the others are walked. */
+static void set_own_ids(const loop_slice *s, uint32_t node, uint64_t *mask) {
     const token_trie *t = &s->m->vocab->all;
+    const uint64_t *plain = s->m->vocab->slices[SLICE_NO_LIMIT];
     for (uint32_t k = t->ranges[node].first; k < t->ranges[node].own_end; k++) {
-        mask[t->ids[k] >> 6] |= slice[t->ids[k] >> 6] & UINT64_C(1) << (t->ids[k] & 63);
+        mask[t->ids[k] >> 6] |= plain[t->ids[k] >> 6] & UINT64_C(1) << (t->ids[k] & 63);
     }
 }
 
-/* Tokens that begin with what does not lead to the target, down to where it does. False: there are
- * too many of them, or the hole is popped inside. */
-static bool try_prefixes(const loop_slice *s, const uint64_t *slice, uint64_t *mask) {
+/* Tokens that begin with what does not lead to the target, down to where it does; noting where the
+ * hole is popped. False: there are too many of them. */
+static bool try_prefixes(const loop_slice *s, uint64_t *mask) {
     grammar_machine *m = s->m;
     const token_trie *t = &m->vocab->all;
     const trie_node *root = &t->nodes[0];
     size_t n_left = 4 * holders_max(m->vocab->n_ids);
+    uint8_t n_chars[TRIE_MAX_DEPTH + 1] = {0}; /* before each level */
     trie_level *level = m->levels;
     *level = (trie_level){
         .at = root->children, .end = root->children + root->n_children, .state = s->state};
@@ -430,12 +456,17 @@ static bool try_prefixes(const loop_slice *s, const uint64_t *slice, uint64_t *m
         uint32_t i = level->at++, to;
         const trie_node *n = &t->nodes[i];
         if (level == m->levels && n->byte >= N_ASCII && s->other_from_state == s->target) continue;
-        prefix_step step = step_prefix(s, n->byte, level->state, &to);
+        uint8_t *behind = &n_chars[level - m->levels + 1];
+        *behind = (uint8_t)(behind[-1] + ((n->byte & 0xC0) != 0x80));
+        prefix_step step = step_prefix(s, n->byte, level->state, *behind, &to);
         if (step == PREFIX_FAULT || !n_left--) return false;
         if (step == PREFIX_DEAD) clear_ids(t, i, mask);
         if (step != PREFIX_ON) continue;
-        if (n->flags & TRIE_HAS_IDS) set_own_ids(s, slice, i, mask);
-        if (n->n_children && is_open(m, to)) return false;
+        if (n->flags & TRIE_HAS_IDS) set_own_ids(s, i, mask);
+        if (n->n_children && is_open(m, to) && !mica_machine_add_root(m, i)) {
+            m->lazy.status = MICA_E_NOMEM;
+            return false;
+        }
         level++;
         *level = (trie_level){.at = n->children, .end = n->children + n->n_children, .state = to};
     }
@@ -450,8 +481,9 @@ static bool take_tokens(const loop_slice *s, const uint64_t *slice, token_mask *
         return false;
     }
     fill_loop(s, slice, mask);
-    if (!try_prefixes(s, slice, mask) || !try_odd(s, mask)) {
+    if (!try_prefixes(s, mask) || !try_odd(s, mask)) {
         mica_free(mask);
+        m->n_found_roots = 0;
         return false;
     }
     t->dense = mask;
@@ -466,10 +498,24 @@ static bool take_loop(grammar_machine *m, uint32_t state, token_mask *t) {
            take_tokens(&s, m->vocab->slices[SLICE_NO_LIMIT], t);
 }
 
+/* Behind so many characters, of those that most do the same as. */
+static void find_targets(loop_slice *s) {
+    unsigned c = 0;
+    while (c < N_ASCII && (!is_plain_ascii(c) || s->is_out[c] || s->from_state[c] != s->target))
+        c++;
+    uint32_t at = s->target;
+    for (uint32_t i = 1; i <= SLICE_MAX_CHARS; i++) {
+        s->targets[i] = at;
+        at = c < N_ASCII ? lazy_step(&s->m->lazy, at, (uint8_t)c) : STATE_DEAD;
+    }
+}
+
 /* Most characters lead to a target, and behind it text without those that are `out` fits, as far as
- * short tokens reach: a counted repeat of a pattern, as a table. */
-static bool find_chain(loop_slice *s, grammar_machine *m, uint32_t state) {
-    bool skips[256] = {false}, is_exact;
+ * short tokens reach or to a bound: a counted repeat of a pattern, as a table. *n_chars: of the
+ * slice; *is_exact: no more fit. */
+static bool find_chain(loop_slice *s, grammar_machine *m, uint32_t state, uint32_t *n_chars,
+                       bool *is_exact) {
+    bool skips[256] = {false};
     *s = (loop_slice){.m = m, .state = state};
     step_all(m, state, s->from_state);
     s->target = find_target(s->from_state);
@@ -477,7 +523,7 @@ static bool find_chain(loop_slice *s, grammar_machine *m, uint32_t state) {
     step_all(m, s->target, s->from_target);
     uint32_t next = find_target(s->from_target);
     s->other_from_state = step_other(m, state);
-    if (next == STATE_DEAD || step_other(m, s->target) != next ||
+    if (step_other(m, s->target) != next ||
         (s->other_from_state != s->target && s->other_from_state != STATE_DEAD))
         return false;
     for (unsigned c = 0; c < N_ASCII; c++) {
@@ -487,14 +533,23 @@ static bool find_chain(loop_slice *s, grammar_machine *m, uint32_t state) {
         skips[m->lazy.program->class_of[c]] = true;
     }
     if (!are_odd_few(s)) return false;
-    return count_cover(m, s->target, skips, &is_exact) >= SLICE_MAX_CHARS && !is_exact;
+    find_targets(s);
+    uint32_t n_later = count_cover(m, s->target, skips, is_exact);
+    *n_chars = n_later < SLICE_MAX_CHARS ? n_later + 1 : SLICE_MAX_CHARS;
+    if (*is_exact) return n_later < SLICE_MAX_CHARS && !is_open(m, s->target);
+    return n_later >= SLICE_MAX_CHARS;
 }
 
 /* Short plain tokens. */
 static bool take_chain(grammar_machine *m, uint32_t state, token_mask *t) {
     loop_slice s;
-    return m->vocab->has_text && find_chain(&s, m, state) &&
-           take_tokens(&s, m->vocab->slices[SLICE_MAX_CHARS], t);
+    uint32_t n_chars;
+    bool is_exact;
+    if (!m->vocab->has_text || !find_chain(&s, m, state, &n_chars, &is_exact) ||
+        !take_tokens(&s, m->vocab->slices[n_chars], t))
+        return false;
+    t->trie = is_exact ? &m->vocab->not_plain : &m->vocab->not_short;
+    return true;
 }
 
 /* Whether every plain character leads back to the state. */
@@ -535,8 +590,8 @@ void mica_machine_find_slice(grammar_machine *m, uint32_t state, token_mask *t, 
     if (n_chars < SLICE_MAX_CHARS && !(is_exact && n_chars)) {
         if (take_loop(m, state, t))
             t->trie = &v->not_plain;
-        else if (take_chain(m, state, t))
-            t->trie = &v->not_short;
+        else
+            take_chain(m, state, t);
         return;
     }
     t->base = v->slices[n_chars];

@@ -51,8 +51,9 @@ typedef struct token_trie {
 } token_trie;
 
 /* What is allowed in a hollow state: the slice `base` or `dense` (or neither), and `ids`, whatever
- * is below the hole. The tokens below the nodes `roots` of the trie end behind the hole: they are
- * walked from the state that popping it leads to. */
+ * is below the hole. The tokens below the nodes `roots` of the trie (the first n_all_roots: of the
+ * whole vocabulary's) end behind the hole: they are walked from the state that popping it leads to.
+ */
 typedef struct token_mask {
     const token_trie *trie;
     const uint64_t *base;
@@ -60,7 +61,7 @@ typedef struct token_mask {
     int32_t *ids;
     uint32_t n_ids;
     uint32_t *roots;
-    uint32_t n_roots;
+    uint32_t n_roots, n_all_roots;
 } token_mask;
 
 /* Kinds of characters of which masks are kept together, see grammar_vocab. */
