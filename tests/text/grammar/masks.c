@@ -39,14 +39,16 @@ static const char *const patterns[] = {
 /* Calls, whose strings are raw text: begins that random tokens would not find, and beginnings of
  * what ends a text. */
 static const struct {
-    const char *format, *begins[2], *ends[3];
+    const char *format, *begins[4], *ends[4]; /* NULL: none */
 } calls[] = {
     {"gemma4",
-     {"<|tool_call>call:f{a:<|\"|>", "<|tool_call>call:f{b:<|\"|>"},
-     {"<", "<|", "<|\"|"}},
+     {"<|tool_call>call:f{a:<|\"|>", "<|tool_call>call:f{b:<|\"|>",
+      "<|tool_call>call:f{d:", "<|tool_call>call:f{d:<|\"|>"},
+     {"<", "<|", "<|\"|", "1"}},
     {"qwen3-coder",
-     {"<tool_call>\n<function=f>\n<parameter=a>\n", "<tool_call>\n<function=f>\n<parameter=b>\n"},
-     {"\n<", "</", "</param"}},
+     {"<tool_call>\n<function=f>\n<parameter=a>\n", "<tool_call>\n<function=f>\n<parameter=b>\n",
+      "<tool_call>\n<function=f>\n<parameter=d>\n", "<tool_call>\n<function=f>\n<parameter=e>\n"},
+     {"\n<", "</", "</param", " -1"}},
     {"minicpm5", {"<function name=\"f\"><param name=\"c\">", NULL}, {"x", "1", " "}},
     {"minimax-m3",
      {"]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name=\"f\">]<]minimax[>[<b>", NULL},
@@ -55,7 +57,8 @@ static const struct {
 static const char call_tools[] =
     "[{\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":"
     "\"string\"},\"b\":{\"type\":\"string\",\"minLength\":2,\"maxLength\":90},\"c\":{\"type\":["
-    "\"string\",\"integer\"]}}}}]";
+    "\"string\",\"integer\"]},\"d\":{\"anyOf\":[{\"type\":\"string\",\"maxLength\":9},{\"type\":"
+    "\"number\"}]},\"e\":{\"type\":[\"string\",\"boolean\",\"null\",\"number\"]}}}}]";
 
 static uint64_t seed = 88172645463325252u;
 
@@ -123,9 +126,9 @@ static size_t run(const grammar *g, const grammar_vocab *v, const char *what, in
         bool ok;
         if (!x) {
             if (mica_grammar_matcher_new(&x, m, &err)) return 1;
-            if (kind >= 0) nudge(x, calls[kind].begins, 2);
+            if (kind >= 0) nudge(x, calls[kind].begins, 4);
         } else if (kind >= 0 && !random_below(3)) {
-            nudge(x, calls[kind].ends, 3);
+            nudge(x, calls[kind].ends, 4);
         }
         if (mica_grammar_mask(x, mask, n_words, &err)) return 1;
         n_wrong = compare(x, mask, what);
