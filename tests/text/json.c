@@ -350,7 +350,7 @@ static void test_folder(void **state) {
     mica_error err = {0};
     assert_non_null(mkdtemp(folder));
     expect_error(mica_tokenizer_open(&t, folder, &err), &err, MICA_E_NOT_FOUND,
-                 "no tokenizer.json");
+                 "tokenizer.json, tokenizer.model, tiktoken.model, tekken.json, vocab.json with");
     write_file(folder, "tokenizer.model", "x");
     expect_error(mica_tokenizer_open(&t, folder, &err), &err, MICA_E_FORMAT, "tokenizer.model");
     write_file(folder, "tokenizer.json", "{\"version\":\"1.0\",\"model\":" MODEL "}");
