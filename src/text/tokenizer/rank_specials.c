@@ -58,7 +58,8 @@ static const special_list lists[] = {
 /* clang-format on */
 
 static mica_status add_special(tokenizer *t, uint32_t id, const char *text, mica_error *err) {
-    added_token token = {.id = (int32_t)id, .special = true};
+    /* Qwen's program normalizes first: a mark behind the last letter makes another text of it. */
+    added_token token = {.id = (int32_t)id, .special = true, .normalized = true};
     mica_status st = mica_vocab_add(&t->vocab, id, text, strlen(text), TOKEN_OUTSIDE, err);
     return st ? st : mica_tokenizer_add_token(t, token, err);
 }

@@ -21,7 +21,7 @@ typedef struct cache_header {
 } cache_header;
 
 static const char magic[8] = "micatok";
-#define LAYOUT (UINT64_C(0x0102030405060000) + 1)
+#define LAYOUT (UINT64_C(0x0102030405060000) + 2)
 
 /* ---- where ---- */
 
