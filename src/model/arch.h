@@ -101,8 +101,8 @@ typedef enum tie_rule {
 
 typedef enum embed_rule {
     EMBED_PLAIN,
-    EMBED_SQRT_HIDDEN,     /* times sqrt(hidden_size), rounded to the activation dtype */
-    EMBED_SQRT_HIDDEN_BF16 /* rounded to bf16 first, whatever the dtype (folders only) */
+    EMBED_SQRT_HIDDEN,       /* times sqrt(hidden_size), rounded to the activation dtype */
+    EMBED_SQRT_HIDDEN_STORED /* rounded to the stored type first (folders only) */
 } embed_rule;
 
 /* Which layers have experts; the others have the dense MLP. */

@@ -66,7 +66,8 @@ static mica_status settle_head_dim(model_config *c, const config_facts *facts,
                      (long long)n_all, (long long)c->head_dim);
 }
 
-/* A head of its own counts, whatever the configuration says: Transformers does not tie what differs. */
+/* A head of its own counts, whatever the configuration says: Transformers does not tie what
+ * differs. */
 static void settle_stored_head(model_config *c, const config_facts *facts,
                                const weight_store *weights, char *warning, size_t n_warning) {
     if (mica_weights_same(weights, "lm_head.weight", "model.embed_tokens.weight") &&
@@ -94,7 +95,16 @@ static void settle_tied(model_config *c, const config_facts *facts, const weight
     if (c->tied && has_head) settle_stored_head(c, facts, weights, warning, n_warning);
 }
 
-static float embed_multiplier(const model_config *c, const config_facts *facts) {
+/* Rounded to what the table is stored in; without a float there, to bf16, as mlx-lm does. */
+static float rounded_root(float root, const config_facts *facts, const weight_store *weights) {
+    mica_dtype type = MICA_BF16;
+    if (facts->is_gguf) return root;
+    mica_weights_float_type(weights, "model.embed_tokens", &type);
+    return mica_round_to(root, type);
+}
+
+static float embed_multiplier(const model_config *c, const config_facts *facts,
+                              const weight_store *weights) {
     float root = (float)sqrt((double)c->hidden_size);
     if (facts->embed_multiplier != 0.0) return (float)facts->embed_multiplier;
     switch (facts->arch->embed) {
@@ -102,8 +112,8 @@ static float embed_multiplier(const model_config *c, const config_facts *facts) 
         return 0.0f;
     case EMBED_SQRT_HIDDEN:
         return root;
-    case EMBED_SQRT_HIDDEN_BF16:
-        return facts->is_gguf ? root : mica_round_to(root, MICA_BF16);
+    case EMBED_SQRT_HIDDEN_STORED:
+        return rounded_root(root, facts, weights);
     }
     return 0.0f;
 }
@@ -147,6 +157,6 @@ mica_status mica_config_settle(model_config *c, config_facts *facts, const weigh
     c->attention_scale = (float)(1.0 / sqrt(scalar));
     if (facts->attention_multiplier != 0.0) c->attention_scale = (float)facts->attention_multiplier;
     if (c->mla.kv_rank) c->attention_scale = mica_mla_scale(c);
-    c->embed_multiplier = embed_multiplier(c, facts);
+    c->embed_multiplier = embed_multiplier(c, facts, weights);
     return MICA_OK;
 }

@@ -353,6 +353,13 @@ int64_t mica_weights_rows(const weight_store *store, const char *path) {
     return (int64_t)entry->tensor->dim[n_dims < 2 ? 0 : n_dims - 2];
 }
 
+bool mica_weights_float_type(const weight_store *store, const char *path, mica_dtype *out) {
+    const weight_entry *entry = mica_store_find(store, path, ".weight");
+    if (!entry || !mica_dtype_is_float(entry->tensor->dtype)) return false;
+    *out = entry->tensor->dtype;
+    return true;
+}
+
 void mica_weights_drop(weight_store *store, const char *prefix) {
     for (size_t i = 0; i < store->n_entries; i++)
         if (!strncmp(store->entries[i].name, prefix, strlen(prefix)))

@@ -240,6 +240,8 @@ bool mica_weights_has(const weight_store *store, const char *name); /* full cano
 bool mica_weights_same(const weight_store *store, const char *a, const char *b);
 /* Rows of path.weight (entries of a vector) or -1; geometry checks before anything is taken. */
 int64_t mica_weights_rows(const weight_store *store, const char *path);
+/* What path.weight is stored in; false if that is no f32, f16 or bf16. */
+bool mica_weights_float_type(const weight_store *store, const char *path, mica_dtype *out);
 /* Marks every tensor that starts with `prefix` as deliberately unused. */
 void mica_weights_drop(weight_store *store, const char *prefix);
 /* MICA_E_FORMAT with the count and the first 12 names if a tensor was neither taken nor dropped. */

@@ -177,6 +177,14 @@ static void test_norms(void **state) {
     assert_true(m->config.embed_multiplier == 8.0f);
     assert_true(m->config.attention_scale == (float)(1.0 / sqrt(24.0)));
     mica_model_close(m);
+    load_golden(&m, "gemma3-q8-g64-bf16");
+    assert_true(m->config.embed_multiplier == 11.3125f); /* of sqrt(128) = 11.3137 */
+    mica_model_close(m);
+    mica_dtype stored = MICA_BF16;
+    load_golden(&m, "gemma3-f32");
+    assert_true(mica_weights_float_type(m->store, "model.embed_tokens", &stored));
+    assert_int_equal(stored, MICA_F32);
+    mica_model_close(m);
     load_golden(&m, "llama-plain");
     w = m->weights.layers[0].input_norm;
     assert_ptr_equal(w.own, w.wide);
