@@ -347,6 +347,21 @@ static mica_status parse_postfix(parser *p, bool is_nested, const expr **e) {
     }
 }
 
+/* At a character that begins nothing. */
+static mica_status fail_char(parser *p) {
+    char text[160];
+    int n = (int)utf8_width(p->s[p->pos]);
+    if (p->s[p->pos] == '!' && p->pos + 1 < p->n && p->s[p->pos + 1] == '<')
+        return fail(p, p->pos,
+                    "\"any token but one\", !<token>, is not supported; write what may come, for "
+                    "text for example [^<]*");
+    snprintf(text, sizeof(text),
+             "'%.*s' means nothing here; a rule is made of \"literals\", [classes], (groups), "
+             "<tokens>, names, . | * + ? and {m,n}, and ends with its line",
+             n, p->s + p->pos);
+    return fail(p, p->pos, text);
+}
+
 static mica_status parse_element(parser *p, const expr **out) {
     uint32_t rule;
     mica_status st;
@@ -361,15 +376,15 @@ static mica_status parse_element(parser *p, const expr **out) {
         return parse_token(p, out);
     case '(':
         return parse_group(p, out);
+    case '!':
+        return fail_char(p);
     default:
         if ((st = parse_name(p, &rule))) return st;
         return check(p, *out = mica_expr_rule(p->b, rule));
     }
 }
 
-static bool begins_element(int c) {
-    return c == '"' || c == '[' || c == '.' || c == '<' || c == '(' || is_name_char(c);
-}
+static bool begins_element(int c) { return (c > 0 && strchr("\"[.<(!", c)) || is_name_char(c); }
 
 static mica_status parse_sequence(parser *p, bool is_nested, const expr **out) {
     expr_list items = {0};
@@ -403,21 +418,6 @@ static mica_status parse_alternatives(parser *p, bool is_nested, const expr **ou
         skip_space(p, true);
     }
     return check(p, *out = mica_expr_alt(p->b, items.items, items.n));
-}
-
-/* At a character that begins nothing. */
-static mica_status fail_char(parser *p) {
-    char text[160];
-    int n = (int)utf8_width(p->s[p->pos]);
-    if (p->s[p->pos] == '!' && p->pos + 1 < p->n && p->s[p->pos + 1] == '<')
-        return fail(p, p->pos,
-                    "\"any token but one\", !<token>, is not supported; write what may come, for "
-                    "text for example [^<]*");
-    snprintf(text, sizeof(text),
-             "'%.*s' means nothing here; a rule is made of \"literals\", [classes], (groups), "
-             "<tokens>, names, . | * + ? and {m,n}, and ends with its line",
-             n, p->s + p->pos);
-    return fail(p, p->pos, text);
 }
 
 static mica_status parse_rule(parser *p) {

@@ -197,6 +197,7 @@ static const struct {
     {SCHEMA, "{\"pattern\":\"a(\"}", MICA_E_INVALID, 1, "pattern"},
     {SCHEMA, "{\"type\":", MICA_E_FORMAT, 8, "schema"},
     {GBNF, "root ::= \"a\" !<x>", MICA_E_INVALID, 13, "any token but one"},
+    {GBNF, "root ::= ( \"a\" (!<x>)*)", MICA_E_INVALID, 16, "any token but one"},
     {GBNF, "root ::= \"a\" !x", MICA_E_INVALID, 13, "'!' means nothing here"},
     {GBNF, "root ::= \"a\" <x\nb ::= <y>", MICA_E_INVALID, 13, "lacks its >"},
     {GBNF, "root ::= <[1x]>", MICA_E_INVALID, 9, "<[number]>"},
