@@ -9,6 +9,8 @@
 #ifndef MICA_BACKEND_CPU_VECTOR_PANEL_I8_H
 #define MICA_BACKEND_CPU_VECTOR_PANEL_I8_H
 
+#include "backend/cpu/vector/lane_scales.h"
+
 /* Codes are asked for this many bytes before they are needed, into the second-level cache. */
 #define I8_PANEL_AHEAD 4096
 
@@ -25,81 +27,6 @@ typedef struct i8_panel {
     const uint8_t *scales, *biases; /* [n_groups][16]; NULL: the ones formed in scratch */
     const float *formed_scales, *formed_biases; /* [n_groups][I8_UNIT_OUTS] */
 } i8_panel;
-
-/* ---- scales ---- */
-
-/* 16 stored scales or biases of group g. */
-static inline v16 i8_panel_stored(scale_kind kind, const uint8_t *p, int64_t g) {
-    float wide[16];
-    switch (kind) {
-    case SCALE_F32:
-        return v16_load_as(p + 64 * g, MICA_F32);
-    case SCALE_F16:
-        return v16_load_f16(p + 32 * g);
-    case SCALE_BF16:
-        return v16_load_bf16(p + 32 * g);
-    default:
-        expand_bytes(kind, p + 16 * g, 16, wide);
-        return v16_load(wide);
-    }
-}
-
-/* sign * super * (sub code - zero) of all groups: those of a super-scale are `bits` each of the
- * words of two bytes that the 16 rows have side by side. */
-ALWAYS_INLINE void i8_panel_two_level(const weight_matrix *m, const uint8_t *subs,
-                                      const uint8_t *supers, float zero, float sign, int n_sub,
-                                      int bits, float *out) {
-    const v16i mask = v16i_set((1u << bits) - 1u);
-    for (int64_t s = 0; s < m->n_in / WEIGHT_SUPER; s++, supers += 32, subs += 2 * n_sub * bits) {
-        v16 d = v16_mul(v16_set(sign), v16_load_f16(supers));
-#pragma GCC unroll 16
-        for (int k = 0; k < n_sub; k++, out += I8_UNIT_OUTS) {
-            const uint8_t *word = subs + k * bits / 16 * 32;
-            int shift = k * bits % 16;
-            v16i both = v16i_right16(v16_bits(v16_load_bf16(word)));
-            if (shift + bits > 16) /* the next word as the upper half of the lane */
-                both = v16i_or(both, v16_bits(v16_load_bf16(word + 32)));
-            v16 code = v16_of_int(v16i_and(v16i_right(both, shift), mask));
-            v16_store(out, v16_mul(d, v16_sub(code, v16_set(zero))));
-        }
-    }
-}
-
-static inline void i8_panel_subs(const weight_matrix *m, const uint8_t *subs, const uint8_t *supers,
-                                 float zero, float sign, float *out) {
-    bool many = m->form.group == 16;
-    if (m->form.sub_bits == 4)
-        i8_panel_two_level(m, subs, supers, zero, sign, many ? 16 : 8, 4, out);
-    else if (m->form.sub_bits == 6 && many)
-        i8_panel_two_level(m, subs, supers, zero, sign, 16, 6, out);
-    else if (m->form.sub_bits == 6)
-        i8_panel_two_level(m, subs, supers, zero, sign, 8, 6, out);
-    else
-        i8_panel_two_level(m, subs, supers, zero, sign, many ? 16 : 8, 8, out);
-}
-
-/* Scales and biases of the panel of row o, as lanes [first, first + 16) of each group. */
-static inline void i8_panel_scales(i8_weight *w, int64_t o, int first) {
-    const weight_matrix *m = w->matrix;
-    const weight_form *f = &m->form;
-    const size_t row = (size_t)o, n_supers = (size_t)(m->n_in / WEIGHT_SUPER);
-    const uint8_t *scales = m->scales + row * m->scale_bytes;
-    const uint8_t *biases = m->biases ? m->biases + row * m->scale_bytes : NULL;
-    const int64_t n_groups = m->n_in / f->group;
-    if (f->scale == SCALE_TWO_LEVEL) {
-        i8_panel_subs(m, scales, m->supers + 2 * row * n_supers, (float)f->sub_zero, 1.0f,
-                      w->scales + first);
-        if (f->bias == BIAS_TWO_LEVEL)
-            i8_panel_subs(m, biases, m->super_biases + 2 * row * n_supers, 0.0f, -1.0f,
-                          w->biases + first);
-    }
-    for (int64_t g = 0; g < n_groups && f->scale != SCALE_TWO_LEVEL; g++) {
-        float *to = w->scales + g * I8_UNIT_OUTS + first;
-        v16_store(to, v16_mul(i8_panel_stored(f->scale, scales, g), v16_set(w->form.unit)));
-        to = w->biases + g * I8_UNIT_OUTS + first;
-        if (f->bias == BIAS_GROUP) v16_store(to, i8_panel_stored(f->scale, biases, g));
-    }
-}
 
 /* ---- a tile for many rows ---- */
 
@@ -247,6 +174,11 @@ static inline void i8_panel_multiply(const i8_weight *w, const i8_panel *p, cons
         i8_panel_bits(w, p, x, 8, false, is_fine, out);
         break;
     }
+}
+
+static inline void i8_panel_scales(i8_weight *w, int64_t o, int first) {
+    lane_scales_of_panel(w->matrix, w->form.unit, o, I8_UNIT_OUTS, w->scales + first,
+                         w->biases + first);
 }
 
 /* The panel of row o; forms its scales unless they can be read as they lie. */

@@ -10,7 +10,7 @@
 
 #include "backend/cpu/x86/i8_avx512vnni.h"
 
-#include "backend/cpu/vector/weight_rows.h"
+#include "backend/cpu/vector/lane_scales.h"
 #include "graph/rows_bf16.h"
 
 enum { PANEL_OUTS = 32 };
@@ -21,19 +21,21 @@ typedef struct bf16_weight {
     i8_form form;
     row_source source;
     i8_unpacker unpacker;
-    __m512 values;          /* of the codes of four bits */
-    int64_t n_groups;       /* padded to 16 */
-    float *scales, *biases; /* [outputs of a unit][n_groups] */
-    uint8_t *gathered;      /* panels: the scales of one row */
-    uint8_t *rows;          /* panels: [PANEL_OUTS][PIECE] bytes of codes */
+    __m512 values;                  /* of the codes of four bits */
+    int group_shift;                /* a group is 1 << group_shift elements */
+    int64_t n_groups;               /* padded to 16 */
+    float *scales, *biases;         /* [panels of a unit][n_groups][PANEL_OUTS] */
+    float *row_scales, *row_biases; /* [16][n_groups] */
+    uint8_t *gathered;              /* panels: the scales of one row */
+    uint8_t *rows;                  /* panels: [16] strips of codes */
 } bf16_weight;
 
 /* Floats of scratch; with w, its members point into memory at `at`. */
-static inline int64_t bf16_weight_init(bf16_weight *w, const kernel_operand *o, int64_t n_outs,
+static inline int64_t bf16_weight_init(bf16_weight *w, const kernel_operand *o, int64_t n_panels,
                                        float *at) {
     const weight_matrix *m = o->matrix;
-    int64_t n_groups = padded(m->n_in / m->form.group), n = n_groups * n_outs;
-    int64_t n_rows = m->panels ? PANEL_OUTS * ROWS_BF16_PIECE / 4 : 0;
+    int64_t n_groups = padded(m->n_in / m->form.group), n = n_groups * PANEL_OUTS * n_panels;
+    int64_t n_rows = m->panels ? 16 * ROWS_BF16_PIECE / 4 : 0, n_turned = 16 * n_groups;
     if (w) {
         float values[16];
         *w = (bf16_weight){.matrix = m, .form = i8_form_of(&m->form), .n_groups = n_groups};
@@ -41,46 +43,81 @@ static inline int64_t bf16_weight_init(bf16_weight *w, const kernel_operand *o, 
             values[i] = w->form.is_table ? (float)w->form.table[i] : (float)i;
         w->values = _mm512_loadu_ps(values);
         w->unpacker = i8_unpacker_init(&w->form);
+        w->group_shift = __builtin_ctzll((unsigned long long)m->form.group);
         w->scales = at;
         w->biases = at + n;
-        for (int64_t i = 0; i < n; i++)
-            w->biases[i] = 0.0f;
-        w->gathered = (uint8_t *)(at + 2 * n);
-        w->rows = (uint8_t *)(at + 2 * n + gathered_floats(o));
-        row_source_init(&w->source, o, m->n_in, at + 2 * n + gathered_floats(o) + n_rows);
+        w->row_scales = at + 2 * n;
+        w->row_biases = at + 2 * n + n_turned;
+        at += 2 * (n + n_turned);
+        w->gathered = (uint8_t *)at;
+        w->rows = (uint8_t *)(at + gathered_floats(o));
+        row_source_init(&w->source, o, m->n_in, at + gathered_floats(o) + n_rows);
     }
-    return 2 * n + gathered_floats(o) + n_rows + padded(row_source_scratch(o, m->n_in));
+    return 2 * (n + n_turned) + gathered_floats(o) + n_rows +
+           padded(row_source_scratch(o, m->n_in));
 }
 
-/* Scales and biases of outputs [o, o + n_outs), as row j of the unit from `first` on. Outputs past
- * the last repeat it. */
-static inline void bf16_open_rows(bf16_weight *w, int64_t o, int64_t n_outs, int64_t first) {
-    const i8_form *f = &w->form;
-    const v16 unit = v16_set(f->unit), zero = v16_set(-(float)f->zero);
-    for (int64_t j = 0; j < PANEL_OUTS; j++) {
-        float *scales = w->scales + (first + j) * w->n_groups;
-        float *biases = w->biases + (first + j) * w->n_groups;
+/* Whether the 16 rows from o on are a panel. */
+static inline bool is_panel(const weight_matrix *m, int64_t o) {
+    return m->panels && (o + m->first_lane) % WEIGHT_PANEL == 0;
+}
+
+/* Scales and biases of 16 of the outputs [o, o + n_outs), one row after the other. Outputs past the
+ * last repeat it. */
+static inline void bf16_open_rows(bf16_weight *w, int64_t o, int64_t n_outs, float *scales,
+                                  float *biases) {
+    for (int64_t j = 0; j < 16; j++) {
+        const weight_matrix *m = w->matrix;
         int64_t row = o + (j < n_outs ? j : n_outs - 1);
-        if (w->matrix->panels) {
-            weight_matrix one = *w->matrix;
+        weight_matrix one;
+        if (m->panels) {
+            one = *m;
             one.codes = NULL;
             one = mica_weight_gather(&one, row, w->gathered);
-            expand_scales(&w->source, &one, 0, scales, biases);
-        } else {
-            expand_scales(&w->source, w->matrix, row, scales, biases);
+            m = &one;
+            row = 0;
         }
-        for (int64_t g = 0; f->is_table && g < w->n_groups; g += 16) {
-            v16 s = v16_mul(v16_load(scales + g), unit);
-            v16_store(scales + g, s);
-            v16_store(biases + g, v16_mul(zero, s));
-        }
+        expand_scales(&w->source, m, row, w->row_scales + j * w->n_groups,
+                      w->row_biases + j * w->n_groups);
+    }
+    for (int64_t g = 0; g < w->n_groups; g += 16) {
+        v16 t[16];
+        i8_turn_floats(w->row_scales + g, w->n_groups, t);
+        for (int i = 0; i < 16; i++)
+            v16_store(scales + (g + i) * PANEL_OUTS, v16_mul(t[i], v16_set(w->form.unit)));
+        i8_turn_floats(w->row_biases + g, w->n_groups, t);
+        for (int i = 0; i < 16; i++)
+            v16_store(biases + (g + i) * PANEL_OUTS, t[i]);
+    }
+}
+
+/* Biases that follow from the scales, of 16 outputs. */
+static inline void bf16_zeros(const bf16_weight *w, const float *scales, float *biases) {
+    const v16 zero = v16_set(-(float)w->form.zero);
+    for (int64_t g = 0; g < w->n_groups; g++)
+        v16_store(biases + g * PANEL_OUTS, v16_mul(zero, v16_load(scales + g * PANEL_OUTS)));
+}
+
+/* Scales and biases of outputs [o, o + n_outs), as panel i of the unit. */
+static inline void bf16_open(bf16_weight *w, int64_t o, int64_t n_outs, int64_t i) {
+    float *scales = w->scales + i * w->n_groups * PANEL_OUTS;
+    float *biases = w->biases + i * w->n_groups * PANEL_OUTS;
+    for (int64_t j = 0; j < PANEL_OUTS && j < n_outs; j += 16) {
+        weight_matrix m = *w->matrix;
+        if (is_panel(&m, o + j))
+            lane_scales_of_panel(&m, w->form.unit, o + j + m.first_lane, PANEL_OUTS, scales + j,
+                                 biases + j);
+        else
+            bf16_open_rows(w, o + j, n_outs - j, scales + j, biases + j);
+        if (!w->form.has_bias) bf16_zeros(w, scales + j, biases + j);
     }
 }
 
 /* The values of 16 codes under a scale and a bias. */
 ALWAYS_INLINE __m512 values_of_group(const bf16_weight *w, const float *scales, const float *biases,
                                      int64_t g) {
-    return _mm512_fmadd_ps(_mm512_set1_ps(scales[g]), w->values, _mm512_set1_ps(biases[g]));
+    return _mm512_fmadd_ps(_mm512_set1_ps(scales[g * PANEL_OUTS]), w->values,
+                           _mm512_set1_ps(biases[g * PANEL_OUTS]));
 }
 
 /* Four bits, groups of 32 or more: n places of one output from element k on, 64 bytes of a step at
@@ -92,14 +129,15 @@ ALWAYS_INLINE void panel_row_of_4(const bf16_weight *w, const uint8_t *codes, co
     const __m512i shift23 = _mm512_add_epi16(shift01, _mm512_set1_epi16(8));
     const __m512i second =
         _mm512_broadcast_i64x4(_mm256_set_m128i(_mm_set1_epi16(16), _mm_setzero_si128()));
-    const int64_t group = w->matrix->form.group;
+    const int shift = w->group_shift;
+#pragma GCC unroll 2
     for (int64_t end = k + n; k < end; k += 64, codes += 32, to += 2 * 1024) {
         __m512i bytes = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)codes));
         __m512i a = _mm512_srlv_epi16(bytes, shift01), b = _mm512_srlv_epi16(bytes, shift23);
-        __m512 first = values_of_group(w, scales, biases, of_32 ? k / 32 : k / group);
+        __m512 first = values_of_group(w, scales, biases, k >> shift);
         __m512 other = first; /* the lookup's fifth bit: in groups of 64 it does not matter */
         if (of_32) {
-            other = values_of_group(w, scales, biases, k / 32 + 1);
+            other = values_of_group(w, scales, biases, (k >> shift) + 1);
             a = _mm512_ternarylogic_epi32(a, _mm512_set1_epi16(15), second, 0xEA);
             b = _mm512_ternarylogic_epi32(b, _mm512_set1_epi16(15), second, 0xEA);
         }
@@ -116,15 +154,18 @@ ALWAYS_INLINE __m512 scaled_byte(__m512i bytes, int j, __m512 scale, __m512 bias
 }
 
 /* The scales of 64 elements, four to a lane. */
-ALWAYS_INLINE __m512 spread_scales(const float *scales, int64_t k, int64_t group, __m512i lanes) {
-    if (group >= 64) return _mm512_set1_ps(scales[k / group]);
-    return _mm512_permutexvar_ps(lanes, _mm512_maskz_loadu_ps(0xF, scales + k / group));
+ALWAYS_INLINE __m512 spread_scales(const float *p, int64_t group, __m512i lanes) {
+    if (group >= 64) return _mm512_set1_ps(p[0]);
+    __m128 four = group == 32
+                      ? _mm_set_ps(0, 0, p[PANEL_OUTS], p[0])
+                      : _mm_set_ps(p[3 * PANEL_OUTS], p[2 * PANEL_OUTS], p[PANEL_OUTS], p[0]);
+    return _mm512_permutexvar_ps(lanes, _mm512_castps128_ps512(four));
 }
 
 /* Any bits and groups. */
 ALWAYS_INLINE void panel_row_of(const bf16_weight *w, const uint8_t *codes, const float *scales,
                                 const float *biases, int64_t k, int64_t n, int bits, uint8_t *to) {
-    const int64_t group = w->matrix->form.group;
+    const int64_t group = w->matrix->form.group, shift = w->group_shift;
     int32_t at[16];
     for (int i = 0; i < 16; i++)
         at[i] = 4 * i / (int)group;
@@ -132,8 +173,9 @@ ALWAYS_INLINE void panel_row_of(const bf16_weight *w, const uint8_t *codes, cons
     for (int64_t end = k + n; k < end; k += 64, codes += 8 * bits, to += 2 * 1024) {
         __m512i bytes = bits == 8 ? _mm512_loadu_si512(codes)
                                   : i8_codes_64(&w->unpacker, bits, codes, (end - k) / 8 * bits);
-        __m512 s = spread_scales(scales, k, group, lanes);
-        __m512 b = spread_scales(biases, k, group, lanes);
+        const int64_t first = (k >> shift) * PANEL_OUTS;
+        __m512 s = spread_scales(scales + first, group, lanes);
+        __m512 b = spread_scales(biases + first, group, lanes);
         _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(scaled_byte(bytes, 1, s, b),
                                                              scaled_byte(bytes, 0, s, b)));
         _mm512_storeu_si512(to + 1024, (__m512i)_mm512_cvtne2ps_pbh(scaled_byte(bytes, 3, s, b),
@@ -143,7 +185,7 @@ ALWAYS_INLINE void panel_row_of(const bf16_weight *w, const uint8_t *codes, cons
 
 /* Bytes [off, off + n_bytes) of the 16 rows of the panel that begins with `row`. */
 static inline void rows_of_panel(const weight_matrix *m, int64_t row, int64_t off, int64_t n_bytes,
-                                 uint8_t *to) {
+                                 int64_t stride, uint8_t *to) {
     const uint8_t *from = mica_panel_word(m->codes, m->row_bytes, 4, row, (size_t)off / 4);
     for (int64_t i = 0; i < n_bytes; i += 64) {
         __m512i r[16];
@@ -154,52 +196,98 @@ static inline void rows_of_panel(const weight_matrix *m, int64_t row, int64_t of
         v16_turn_bits(r);
 #pragma GCC unroll 16
         for (int64_t j = 0; j < 16; j++)
-            _mm512_storeu_si512(to + ROWS_BF16_PIECE * j + i, r[j]);
+            _mm512_storeu_si512(to + stride * j + i, r[j]);
     }
 }
 
-/* The codes of elements [k, k + n) of outputs [o, o + n_outs), a row at every PIECE bytes. */
-static inline void gather_rows(const bf16_weight *w, int64_t o, int64_t n_outs, int64_t k,
-                               int64_t n) {
+/* Bytes [off, off + n_bytes) of outputs [o, o + n_outs), at most 16, of rows in panels. */
+static inline void gather_rows(const bf16_weight *w, int64_t o, int64_t n_outs, int64_t off,
+                               int64_t n_bytes, int64_t stride) {
     const weight_matrix *m = w->matrix;
-    int64_t row = o + m->first_lane, off = k / 8 * m->form.bits, n_bytes = n / 8 * m->form.bits;
-    if (row % WEIGHT_PANEL == 0) {
-        for (int64_t j = 0; j < n_outs; j += WEIGHT_PANEL)
-            rows_of_panel(m, row + j, off, n_bytes, w->rows + ROWS_BF16_PIECE * j);
+    int64_t row = o + m->first_lane;
+    if (is_panel(m, o)) {
+        rows_of_panel(m, row, off, n_bytes, stride, w->rows);
         return;
     }
     for (int64_t j = 0; j < n_outs; j++)
         for (int64_t i = 0; i < n_bytes; i += 4)
-            memcpy(w->rows + ROWS_BF16_PIECE * j + i,
+            memcpy(w->rows + stride * j + i,
                    mica_panel_word(m->codes, m->row_bytes, 4, row + j, (size_t)(off + i) / 4), 4);
 }
 
-/* Places [k, k + n) of outputs [o, o + n_outs), rows `first` on of the unit: [two][step] tiles. */
-static inline void bf16_panel(const bf16_weight *w, int64_t o, int64_t n_outs, int64_t first,
-                              int64_t k, int64_t n, uint8_t *tiles) {
+/* Codes of 16 outputs, `stride` bytes apart; those past the last repeat it. */
+typedef struct strip_rows {
+    const uint8_t *codes;
+    int64_t stride, n;
+    const float *scales, *biases;
+} strip_rows;
+
+/* Places [k, k + n) of 16 outputs of four bits. */
+ALWAYS_INLINE void strip_of_4_way(const bf16_weight *w, const strip_rows *rows, int64_t k,
+                                  int64_t n, bool of_32, uint8_t *to) {
+    for (int64_t j = 0; j < 16; j++) {
+        int64_t row = j < rows->n ? j : rows->n - 1;
+        panel_row_of_4(w, rows->codes + row * rows->stride, rows->scales + row, rows->biases + row,
+                       k, n, of_32, to + 64 * j);
+    }
+}
+
+/* n is a constant but at the end of a row. */
+static inline void strip_of_4(const bf16_weight *w, const strip_rows *rows, int64_t k, int64_t n,
+                              uint8_t *to) {
+    bool of_32 = w->matrix->form.group == 32;
+    if (n == 128 && !of_32)
+        strip_of_4_way(w, rows, k, 128, false, to);
+    else if (n == 128)
+        strip_of_4_way(w, rows, k, 128, true, to);
+    else if (of_32)
+        strip_of_4_way(w, rows, k, n, true, to);
+    else
+        strip_of_4_way(w, rows, k, n, false, to);
+}
+
+static inline void strip_of(const bf16_weight *w, const strip_rows *rows, int64_t k, int64_t n,
+                            int bits, uint8_t *to) {
+    for (int64_t j = 0; j < 16; j++) {
+        int64_t row = j < rows->n ? j : rows->n - 1;
+        panel_row_of(w, rows->codes + row * rows->stride, rows->scales + row, rows->biases + row, k,
+                     n, bits, to + 64 * j);
+    }
+}
+
+/* Places [k, k + n) of 16 of the outputs [o, o + n_outs), whose scales those are. Outputs past the
+ * last repeat it. */
+static inline void panel_strip(const bf16_weight *w, int64_t o, int64_t n_outs, const float *scales,
+                               const float *biases, int64_t k, int64_t n, uint8_t *to) {
     const weight_matrix *m = w->matrix;
-    const int64_t half = n / ROWS_BF16_STEP * 1024, group = m->form.group;
-    const uint8_t *rows = m->codes + (size_t)o * m->row_bytes + k / 8 * m->form.bits;
+    int64_t off = k / 8 * m->form.bits, n_bytes = n / 8 * m->form.bits;
     int64_t stride = (int64_t)m->row_bytes;
+    const uint8_t *rows = m->codes + (size_t)o * m->row_bytes + off;
     if (m->panels) {
-        gather_rows(w, o, n_outs, k, n);
+        stride = (n_bytes + 63) / 64 * 64;
+        gather_rows(w, o, n_outs, off, n_bytes, stride);
         rows = w->rows;
-        stride = ROWS_BF16_PIECE;
     }
-    for (int64_t j = 0; j < PANEL_OUTS; j++) {
-        const uint8_t *codes = rows + (j < n_outs ? j : n_outs - 1) * stride;
-        const float *scales = w->scales + (first + j) * w->n_groups;
-        const float *biases = w->biases + (first + j) * w->n_groups;
-        uint8_t *to = tiles + j / 16 * half + j % 16 * 64;
-        if (m->form.bits == 4 && group == 32)
-            panel_row_of_4(w, codes, scales, biases, k, n, true, to);
-        else if (m->form.bits == 4 && group > 32)
-            panel_row_of_4(w, codes, scales, biases, k, n, false, to);
-        else if (m->form.bits == 8)
-            panel_row_of(w, codes, scales, biases, k, n, 8, to);
-        else
-            panel_row_of(w, codes, scales, biases, k, n, m->form.bits, to);
-    }
+    const strip_rows r = {rows, stride, n_outs, scales, biases};
+    if (m->form.bits == 4 && m->form.group >= 32)
+        strip_of_4(w, &r, k, n, to);
+    else
+        strip_of(w, &r, k, n, m->form.bits, to);
+}
+
+/* Places [k, k + n) of outputs [o, o + n_outs), panel i of the unit: [two][step] tiles. Strips as
+ * wide as 64 bytes of codes stay in the first-level cache between turning and unpacking. */
+static inline void bf16_panel(const bf16_weight *w, int64_t o, int64_t n_outs, int64_t i, int64_t k,
+                              int64_t n, uint8_t *tiles) {
+    const int bits = w->matrix->form.bits;
+    const int64_t strip = bits == 4 || bits == 8 ? 512 / bits : n;
+    const float *scales = w->scales + i * w->n_groups * PANEL_OUTS;
+    const float *biases = w->biases + i * w->n_groups * PANEL_OUTS;
+    for (int64_t j = 0; j < PANEL_OUTS && j < n_outs; j += 16)
+        for (int64_t first = 0; first < n; first += strip)
+            panel_strip(w, o + j, n_outs - j < 16 ? n_outs - j : 16, scales + j, biases + j,
+                        k + first, n - first < strip ? n - first : strip,
+                        tiles + (j / 16 * n + first) / ROWS_BF16_STEP * 1024);
 }
 
 #endif

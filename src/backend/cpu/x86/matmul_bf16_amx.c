@@ -16,7 +16,8 @@
 enum {
     BLOCK_ROWS = 32,
     BLOCK_FLOATS = 4 * TILE_FLOATS,
-    MAX_BLOCKS = 16 /* of rows that go by at once: 512 KiB of a piece */
+    MAX_BLOCKS = 16,          /* of rows that go by at once: 512 KiB of a piece */
+    STREAM_FROM = 2 * 1048576 /* bytes of results that push rows out of the second-level cache */
 };
 
 /* The scratch of one thread. */
@@ -30,6 +31,7 @@ typedef struct bf16_space {
     float *sums[2];       /* [n_groups][n_blocks][BLOCK_FLOATS] */
     const uint8_t *ahead; /* codes of the panel after this one; NULL: none */
     int64_t ahead_rows, ahead_stride, ahead_bytes;
+    bool streams; /* results go past the caches */
 } bf16_space;
 
 /* A piece of 32 outputs of one weight. */
@@ -69,6 +71,13 @@ static const char *declines(const kernel_call *call) {
     return NULL;
 }
 
+/* Lines that are written whole need not be read before: long results, and those of experts, go
+ * straight to memory. */
+static bool goes_past_caches(const kernel_operand *out) {
+    return out->dtype == MICA_F32 &&
+           (out->rows || 4 * operand_rows(out) * operand_width(out) >= STREAM_FROM);
+}
+
 /* Floats of scratch; with s, its members point into memory at `at`. */
 static int64_t space_init(bf16_space *s, const kernel_call *call, float *at) {
     int64_t n_groups = unit_groups(call), n_panel = PANEL_OUTS * ROWS_BF16_PIECE / 2;
@@ -78,14 +87,14 @@ static int64_t space_init(bf16_space *s, const kernel_call *call, float *at) {
     int n_weights = bf16_n_weights(call);
     if (s) {
         *s = (bf16_space){.n_weights = n_weights, .n_groups = n_groups, .n_blocks = n_blocks};
+        s->streams = goes_past_caches(&call->out);
         s->panel = (uint8_t *)at;
         s->last = at + n_panel;
     }
     for (int i = 0; i < n_weights; i++) {
         if (s) s->sums[i] = at + n;
         n += n_sums;
-        n += padded(bf16_weight_init(s ? &s->w[i] : NULL, &call->src[1 + i], PANEL_OUTS * n_groups,
-                                     at + n));
+        n += padded(bf16_weight_init(s ? &s->w[i] : NULL, &call->src[1 + i], n_groups, at + n));
     }
     return n;
 }
@@ -165,8 +174,8 @@ static void run_tile_rows(const kernel_call *call, int64_t begin, int64_t end, v
 
 /* Turns the sums of 16 outputs and up to 16 rows and stores them. gate: those that become the
  * gate; NULL: a plain matmul. */
-static void store_tile(const kernel_call *call, const float *sums, const float *gate, int64_t r,
-                       int64_t n_rows, int64_t o, int64_t n_outs) {
+static void store_tile(const kernel_call *call, const float *sums, const float *gate, bool streams,
+                       int64_t r, int64_t n_rows, int64_t o, int64_t n_outs) {
     const kernel_operand *out = &call->out;
     v16 t[16];
 #pragma GCC unroll 16
@@ -182,21 +191,23 @@ static void store_tile(const kernel_call *call, const float *sums, const float *
             t[i] = v16_add(row_chunk(&call->src[2], r + i, o, o + n_outs),
                            v16_round_to(t[i], out->dtype));
         void *p = at_mut(out->data, out->dtype, operand_row(out, r + i) + o);
-        if (n_outs == 16)
+        if (streams && n_outs == 16 && (uintptr_t)p % 64 == 0)
+            _mm512_stream_ps(p, t[i]);
+        else if (n_outs == 16)
             v16_store_as(p, out->dtype, t[i]);
         else
             v16_store_part(p, out->dtype, n_outs, t[i]);
     }
 }
 
-static void store_block(const kernel_call *call, const float *sums, const float *gate, int64_t r,
-                        int64_t o, int64_t n_outs) {
+static void store_block(const kernel_call *call, const float *sums, const float *gate, bool streams,
+                        int64_t r, int64_t o, int64_t n_outs) {
     int64_t n_rows = operand_rows(&call->out) - r;
     for (int64_t i = 0; i < 2 && 16 * i < n_outs; i++)
         for (int64_t j = 0; j < 2 && 16 * j < n_rows; j++) {
             int64_t tile = (2 * i + j) * TILE_FLOATS, rows = n_rows - 16 * j;
             int64_t outs = n_outs - 16 * i;
-            store_tile(call, sums + tile, gate ? gate + tile : NULL, r + 16 * j,
+            store_tile(call, sums + tile, gate ? gate + tile : NULL, streams, r + 16 * j,
                        rows < 16 ? rows : 16, o + 16 * i, outs < 16 ? outs : 16);
         }
 }
@@ -235,7 +246,7 @@ static void multiply_panel(const kernel_call *call, bf16_space *s, const bf16_pi
             load_sums(sums);
         else
             zero_sums();
-        if (is_last) claim_block(call, r, p->o);
+        if (is_last && !s->streams) claim_block(call, r, p->o);
         fetch_ahead(s, (PANEL_OUTS + n_blocks - 1) / n_blocks);
         for (int64_t k = 0; k < half; k += TILE_BYTES) {
             const char *next = (const char *)(sums + BLOCK_FLOATS) + k / 4;
@@ -246,8 +257,8 @@ static void multiply_panel(const kernel_call *call, bf16_space *s, const bf16_pi
         store_sums(is_last ? s->last : sums);
         if (is_last)
             store_block(call, s->last,
-                        p->weight ? gates + (r - begin) / BLOCK_ROWS * BLOCK_FLOATS : NULL, r, p->o,
-                        p->n_outs);
+                        p->weight ? gates + (r - begin) / BLOCK_ROWS * BLOCK_FLOATS : NULL,
+                        s->streams, r, p->o, p->n_outs);
     }
 }
 
@@ -280,8 +291,8 @@ static void run_rows(const kernel_call *call, bf16_space *s, int64_t first, int6
     for (int64_t i = 0; i < n; i++) {
         bf16_piece p = piece_at(call, s, first, n_groups, i);
         bf16_weight *w = &s->w[p.weight];
-        if (p.first == 0 && begin == 0) bf16_open_rows(w, p.o, p.n_outs, PANEL_OUTS * p.group);
-        bf16_panel(w, p.o, p.n_outs, PANEL_OUTS * p.group, p.first, p.width, s->panel);
+        if (p.first == 0 && begin == 0) bf16_open(w, p.o, p.n_outs, p.group);
+        bf16_panel(w, p.o, p.n_outs, p.group, p.first, p.width, s->panel);
         s->ahead_rows = 0;
         if (i + 1 < n) {
             bf16_piece next = piece_at(call, s, first, n_groups, i + 1);
@@ -305,6 +316,7 @@ static void run(const kernel_call *call, int64_t begin, int64_t end, void *scrat
     for (int64_t u = begin; u < end; u++)
         run_unit(call, &s, u * PANEL_OUTS * s.n_groups);
     end_tiles();
+    _mm_sfence(); /* what went past the caches is there before anybody is told */
 }
 
 /* ---- the same for experts ---- */
