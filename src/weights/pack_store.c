@@ -238,6 +238,16 @@ static bool use_pack(packing *p, mica_pool *pool, const char *folder) {
     return ok;
 }
 
+/* What was looked at while matrices and vectors were taken need not stay resident. */
+static void drop_maps(const weight_store *store) {
+    const mica_map *last = NULL;
+    for (size_t i = 0; i < store->n_entries; i++) {
+        const mica_map *map = store->entries[i].tensor->map;
+        if (map && map != last) mica_map_drop(map, 0, map->size);
+        last = map;
+    }
+}
+
 mica_status mica_weights_prepare(weight_store *store, mica_pool *pool, const char *pack_folder,
                                  mica_error *err) {
     packing p = {.store = store};
@@ -251,6 +261,7 @@ mica_status mica_weights_prepare(weight_store *store, mica_pool *pool, const cha
     mica_status st = MICA_OK;
     if (p.n_items && !use_pack(&p, pool, pack_folder)) st = make_in_memory(&p, pool, err);
     if (!st) drop_sources(&p);
+    drop_maps(store);
     mica_free(p.items);
     return st;
 }

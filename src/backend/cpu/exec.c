@@ -54,7 +54,8 @@ struct cpu_exec {
     const plan *plan;
     char *arena;
     char *scratch; /* one piece a thread */
-    size_t scratch_stride;
+    size_t scratch_stride, scratch_bytes; /* of a thread, of all */
+    bool has_huge_pages;
     kernel_call *calls;
     exec_step *steps;
     int32_t *last_conflict; /* of each step */
@@ -67,13 +68,13 @@ struct cpu_exec {
     void *outputs[8];
 };
 
-/* Memory for a run's tensors or scratch. Large pieces ask for huge pages (advice: all works without
- * them): rows of prompts go by so fast that finding their small pages would take a tenth. */
+/* Memory for a run's tensors or scratch, which may become huge pages where it is large. */
 static void *run_memory(size_t n_bytes) {
-    if (n_bytes < 2 * HUGE_PAGE) return mica_aligned_alloc(CACHE_LINE, n_bytes);
-    void *p = mica_aligned_alloc(HUGE_PAGE, n_bytes);
-    if (p) (void)madvise(p, n_bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
-    return p;
+    return mica_aligned_alloc(n_bytes < 2 * HUGE_PAGE ? CACHE_LINE : HUGE_PAGE, n_bytes);
+}
+
+static void ask_for_huge_pages(void *p, size_t n_bytes) {
+    if (n_bytes >= 2 * HUGE_PAGE) (void)madvise(p, n_bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
 }
 
 /* ---- building ---- */
@@ -114,7 +115,7 @@ static void resolve_outputs(cpu_exec *e) {
 static mica_status allocate(cpu_exec *e, mica_error *err) {
     const plan *p = e->plan;
     size_t n = (size_t)p->n_steps + 1, n_operands = n * (GRAPH_MAX_SRC + 1);
-    size_t n_threads = (size_t)mica_pool_threads(e->backend->pool), scratch_bytes = 0;
+    size_t n_threads = (size_t)mica_pool_threads(e->backend->pool);
     e->calls = mica_calloc(n, sizeof(*e->calls));
     e->steps = mica_aligned_alloc(CACHE_LINE, n * sizeof(*e->steps));
     e->sizes = mica_calloc(n_operands, sizeof(*e->sizes)); /* one symbolic dimension each */
@@ -124,10 +125,10 @@ static mica_status allocate(cpu_exec *e, mica_error *err) {
     e->scratch_stride = mica_align_up(p->scratch_bytes, CACHE_LINE);
     bool ok = e->calls && e->steps && e->sizes && e->addresses && e->last_conflict && e->phases &&
               p->arena_bytes < SIZE_MAX / 2 &&
-              mica_mul_size(e->scratch_stride, n_threads, &scratch_bytes);
+              mica_mul_size(e->scratch_stride, n_threads, &e->scratch_bytes);
     if (ok && p->arena_bytes) e->arena = run_memory((size_t)p->arena_bytes);
-    if (ok && scratch_bytes) e->scratch = run_memory(scratch_bytes);
-    if (!ok || (p->arena_bytes && !e->arena) || (scratch_bytes && !e->scratch)) {
+    if (ok && e->scratch_bytes) e->scratch = run_memory(e->scratch_bytes);
+    if (!ok || (p->arena_bytes && !e->arena) || (e->scratch_bytes && !e->scratch)) {
         return mica_fail(err, MICA_E_NOMEM,
                          "cpu: out of memory for an arena of %" PRIu64 " bytes and %zu threads "
                          "with %zu bytes of scratch each",
@@ -272,9 +273,20 @@ static void run_thread(void *arg, int thread, int n_threads) {
     }
 }
 
+/* Advice, without which all works: rows of long prompts go by so fast that finding their small pages
+ * takes a tenth of the time. A short run touches the beginnings of its tensors only and would
+ * hold all of them. */
+static void advise(cpu_exec *e, const int64_t *sym) {
+    if (e->has_huge_pages || 2 * sym[GRAPH_ROWS] < e->plan->bound[GRAPH_ROWS]) return;
+    ask_for_huge_pages(e->arena, (size_t)e->plan->arena_bytes);
+    ask_for_huge_pages(e->scratch, e->scratch_bytes);
+    e->has_huge_pages = true;
+}
+
 mica_status mica_cpu_exec_run(cpu_exec *exec, const plan_inputs *inputs, mica_error *err) {
     mica_status st = check_symbols(exec->plan, inputs->sym, err);
     if (st) return st;
+    advise(exec, inputs->sym);
     patch(exec, inputs);
     divide(exec);
     find_phases(exec);

@@ -31,7 +31,7 @@ def fetch(folder):
     archives = list(folder.glob("llama_cpp_python-*.tar.gz"))
     if not archives:
         subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
-                        "--no-binary", ":all:", "--dest", folder, PACKAGE],
+                        "--no-binary", "llama-cpp-python", "--dest", folder, PACKAGE],
                        timeout=600)
         archives = list(folder.glob("llama_cpp_python-*.tar.gz"))
     if not archives:

@@ -102,7 +102,7 @@ def fetch(folder):
     folder.mkdir(parents=True, exist_ok=True)
     if not list(folder.glob("jsonschema-*.tar.gz")):
         subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
-                        "--no-binary", ":all:", "--dest", folder, PACKAGE],
+                        "--no-binary", "jsonschema", "--dest", folder, PACKAGE],
                        timeout=300)
     for path in folder.glob("jsonschema-*.tar.gz"):
         with tarfile.open(path) as archive:

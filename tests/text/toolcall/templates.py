@@ -19,7 +19,7 @@ def fetch(folder):
     folder.mkdir(parents=True, exist_ok=True)
     if not list(folder.glob("*.tar.gz")):
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary",
-                   ":all:", "-d", str(folder), PACKAGE]
+                   "llama-cpp-python", "-d", str(folder), PACKAGE]
         if subprocess.run(command).returncode:
             print("skipped: the archive could not be downloaded")
             sys.exit(77)
