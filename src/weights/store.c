@@ -281,8 +281,8 @@ mica_status mica_weights_matrix(weight_store *store, const char *path, int64_t n
     return MICA_OK;
 }
 
-/* Vectors are aligned to their elements, unlike matrices. Small ones are copied anyway: they lie all
- * over the file, and a mapped file becomes resident in pieces of up to 2 MiB around each. */
+/* Vectors are aligned to their elements, unlike matrices. Small ones are copied anyway: they lie
+ * all over the file, and a mapped file becomes resident in pieces of up to 2 MiB around each. */
 static const void *vector_data(weight_store *store, const file_tensor *t) {
     bool is_aligned = (uintptr_t)t->data % mica_dtype_bytes(t->dtype) == 0;
     if (is_aligned && t->n_bytes > LARGEST_COPY) return t->data;
