@@ -7,6 +7,7 @@
  */
 #include "engine/sampler.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -15,6 +16,8 @@
 /* -log(-log(u)) at the largest u, 1 - 2^-24, is 16.636; with room for rounding. */
 #define GUMBEL_MAX 16.7f
 #define LEAST_TEMPERATURE 1e-6f
+#define FIRST_DEPTH 4.0f /* nats below the best that are ranked first, then twice as many */
+#define LAST_DEPTH 64.0f
 #define SCANNED_AT_ONCE 1024 /* logits: 4 KiB */
 #define LEAST_PENALTY 1e-6f  /* logits divided by less could leave the numbers of a float */
 
@@ -191,16 +194,9 @@ static bool find_best(const float *row, int64_t n, int32_t *best) {
     return highest < key_of(INFINITY) && lowest >= key_of(-INFINITY);
 }
 
-mica_status mica_sampler_process(sampler *s, const float *logits, const int32_t *history,
-                                 int64_t n_history, int32_t *best, mica_error *err) {
-    float *row = s->row;
-    memcpy(row, logits, (size_t)s->n_vocab * sizeof(*row));
-    for (int32_t i = 0; i < s->options.n_bias; i++)
-        row[s->bias_ids[i]] += s->bias_values[i];
-    if (s->counts) apply_penalties(s, history, n_history);
-    if (s->mask) apply_mask(s);
+static mica_status find_top(const float *row, int64_t n, int32_t *best, mica_error *err) {
     int32_t top;
-    if (!find_best(row, s->n_vocab, &top))
+    if (!find_best(row, n, &top))
         return mica_fail(err, MICA_E_INTERNAL,
                          "the model gave logits that are not numbers; the file may be damaged");
     if (row[top] == -INFINITY)
@@ -209,11 +205,53 @@ mica_status mica_sampler_process(sampler *s, const float *logits, const int32_t 
     return MICA_OK;
 }
 
+mica_status mica_sampler_process(sampler *s, const float *logits, const int32_t *history,
+                                 int64_t n_history, int32_t *best, mica_error *err) {
+    float *row = s->row;
+    memcpy(row, logits, (size_t)s->n_vocab * sizeof(*row));
+    for (int32_t i = 0; i < s->options.n_bias; i++)
+        row[s->bias_ids[i]] += s->bias_values[i];
+    if (s->counts) apply_penalties(s, history, n_history);
+    if (s->mask) apply_mask(s);
+    return find_top(row, s->n_vocab, best, err);
+}
+
+/* exp of x <= 0, to 2 ulp: 2^k times a polynomial of the rest. Without branches and calls, so that
+ * loops over it become vectors; below the least normal number 0, or what is near it. */
+static inline float exp_below(float x) {
+    const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
+    x = x < -87.0f ? -87.0f : x;
+    float k = x * 1.44269504f + shift;
+    uint32_t bits, y_bits;
+    memcpy(&bits, &k, sizeof(bits));
+    k -= shift;
+    float r = x - k * 0.693359375f + k * 2.12194440e-4f; /* ln 2 in two parts (Cody and Waite) */
+    float y = 1.0f +
+              r * (1.0f + r * (0.5f + r * (0.166666667f + r * (0.0416664939f +
+                                                               r * (0.00833286f + r * 0.00139f)))));
+    memcpy(&y_bits, &y, sizeof(y_bits));
+    y_bits += bits << 23; /* what the sum has above its integer is shifted out */
+    memcpy(&y, &y_bits, sizeof(y));
+    return y;
+}
+
 double mica_sampler_log_sum(const sampler *s, int32_t best) {
-    double sum = 0;
-    float max = s->row[best];
-    for (int64_t i = 0; i < s->n_vocab; i++)
-        sum += (double)expf(s->row[i] - max);
+    enum { N = 64, LANES = 8 };
+    double part[LANES] = {0}, sum = 0;
+    float e[N], max = s->row[best];
+    for (int64_t begin = 0; begin < s->n_vocab; begin += N) {
+        const float *x = s->row + begin;
+        int n = s->n_vocab - begin < N ? (int)(s->n_vocab - begin) : N;
+        for (int i = 0; i < n; i++)
+            e[i] = exp_below(x[i] - max);
+        for (int i = n; i < N; i++)
+            e[i] = 0;
+        for (int i = 0; i < N; i += LANES)
+            for (int k = 0; k < LANES; k++)
+                part[k] += (double)e[i + k];
+    }
+    for (int k = 0; k < LANES; k++)
+        sum += part[k];
     return (double)max + log(sum);
 }
 
@@ -238,44 +276,62 @@ static void sift_down(const float *row, int32_t *heap, int64_t n, int64_t i) {
     heap[i] = id;
 }
 
-/* Takes ids from the best down until a filter ends the prefix. The heap shrinks from its end, where
- * the taken ids are put: ranked[n-1] is the best. */
-static int64_t take_ranked(sampler *s, int64_t n, float least, bool by_mass, int64_t most) {
+/* What the filters leave, as a prefix of the ranking. */
+typedef struct ranking {
+    float least; /* min_p as a log-probability */
+    bool by_mass;
+    int64_t most;
+    float mass; /* of what is taken */
+    int64_t n_taken;
+} ranking;
+
+/* Takes ids of a heap of n from the best down until a filter ends the prefix: true. The taken ids
+ * are put at the end of `ranked`, the best last. */
+static bool take_ranked(sampler *s, ranking *r, int64_t n) {
     const float *row = s->row;
     int32_t *heap = s->ranked;
-    float mass = 0;
-    int64_t n_taken = 0;
     for (int64_t i = n / 2; i-- > 0;)
         sift_down(row, heap, n, i);
-    while (n_taken < n && n_taken < most) {
+    while (n > 0) {
         int32_t id = heap[0];
-        if (by_mass && n_taken && mass >= s->options.top_p) break;
-        if (row[id] < least && n_taken >= s->options.min_tokens_to_keep) break;
-        mass += expf(row[id]);
-        n_taken++;
-        heap[0] = heap[n - n_taken];
-        heap[n - n_taken] = id;
-        if (n > n_taken) sift_down(row, heap, n - n_taken, 0);
+        if (r->n_taken >= r->most) return true;
+        if (r->by_mass && r->n_taken && r->mass >= s->options.top_p) return true;
+        if (row[id] < r->least && r->n_taken >= s->options.min_tokens_to_keep) return true;
+        r->mass += expf(row[id]);
+        heap[0] = heap[--n];
+        if (n) sift_down(row, heap, n, 0);
+        s->ranked[s->n_vocab - ++r->n_taken] = id;
     }
-    return n_taken;
+    return false;
 }
 
-int64_t mica_sampler_keep(sampler *s, int32_t best, const int32_t **kept) {
-    const sampler_options *o = &s->options;
+/* Ids with lo <= row[id] < hi, at the front of `ranked`. */
+static int64_t collect(sampler *s, float lo, float hi) {
     int64_t n = 0;
     for (int32_t i = 0; i < s->n_vocab; i++)
-        if (s->row[i] > -INFINITY) s->ranked[n++] = i;
-    bool by_mass = o->top_p > 0 && o->top_p < 1;
+        if (s->row[i] >= lo && s->row[i] < hi) s->ranked[n++] = i;
+    return n;
+}
+
+/* Filters mostly end within a few nats of the best, so only those ids are ranked first: a heap of a
+ * whole vocabulary costs more than the rest of sampling. */
+int64_t mica_sampler_keep(sampler *s, int32_t best, const int32_t **kept) {
+    const sampler_options *o = &s->options;
     bool by_min = o->min_p != 0;
-    int64_t most = o->top_k > 0 ? o->top_k : n;
-    if (!by_mass && !by_min && most >= n) {
+    ranking r = {.by_mass = o->top_p > 0 && o->top_p<1, .most = o->top_k> 0 ? o->top_k : s->n_vocab,
+                 .least = by_min ? s->row[best] + logf(o->min_p) : -INFINITY};
+    if (!r.by_mass && !by_min && r.most >= s->n_vocab) {
         *kept = s->ranked;
-        return n;
+        return collect(s, -FLT_MAX, INFINITY);
     }
-    float least = by_min ? s->row[best] + logf(o->min_p) : -INFINITY;
-    int64_t n_kept = take_ranked(s, n, least, by_mass, most);
-    *kept = s->ranked + (n - n_kept);
-    return n_kept;
+    float hi = INFINITY;
+    for (float depth = FIRST_DEPTH; hi > -FLT_MAX; depth *= 2) {
+        float lo = depth < LAST_DEPTH ? s->row[best] - depth : -FLT_MAX;
+        if (take_ranked(s, &r, collect(s, lo, hi))) break;
+        hi = lo;
+    }
+    *kept = s->ranked + (s->n_vocab - r.n_taken);
+    return r.n_taken;
 }
 
 int32_t mica_sampler_draw(const sampler *s, const int32_t *kept, int64_t n_kept, uint64_t step) {
@@ -300,10 +356,13 @@ int32_t mica_sampler_draw(const sampler *s, const int32_t *kept, int64_t n_kept,
 mica_status mica_sampler_sample(sampler *s, const float *logits, const int32_t *history,
                                 int64_t n_history, uint64_t step, int32_t *id, float *logprob,
                                 mica_error *err) {
+    const sampler_options *o = &s->options;
+    if (o->temperature == 0 && !logprob && !o->n_bias && !s->counts && !s->mask)
+        return find_top(logits, s->n_vocab, id, err); /* the row as it is: no copy */
     int32_t best;
     mica_status st = mica_sampler_process(s, logits, history, n_history, &best, err);
     if (st) return st;
-    if (s->options.temperature == 0) {
+    if (o->temperature == 0) {
         if (logprob) *logprob = (float)((double)s->row[best] - mica_sampler_log_sum(s, best));
         *id = best;
         return MICA_OK;
