@@ -22,6 +22,7 @@ typedef struct bf16_weight {
     row_source source;
     i8_unpacker unpacker;
     __m512 values;                  /* of the codes of four bits */
+    __m512i lane_groups;            /* of lanes of four elements of one row */
     int group_shift;                /* a group is 1 << group_shift elements */
     int64_t n_groups;               /* padded to 16 */
     float *scales, *biases;         /* [panels of a unit][n_groups][PANEL_OUTS] */
@@ -42,6 +43,10 @@ static inline int64_t bf16_weight_init(bf16_weight *w, const kernel_operand *o, 
         for (int i = 0; i < 16; i++)
             values[i] = w->form.is_table ? (float)w->form.table[i] : (float)i;
         w->values = _mm512_loadu_ps(values);
+        int32_t groups[16];
+        for (int i = 0; i < 16; i++)
+            groups[i] = 4 * i / (int)m->form.group;
+        w->lane_groups = _mm512_loadu_si512(groups);
         w->unpacker = i8_unpacker_init(&w->form);
         w->group_shift = __builtin_ctzll((unsigned long long)m->form.group);
         w->scales = at;
@@ -166,16 +171,12 @@ ALWAYS_INLINE __m512 spread_scales(const float *p, int64_t group, __m512i lanes)
 ALWAYS_INLINE void panel_row_of(const bf16_weight *w, const uint8_t *codes, const float *scales,
                                 const float *biases, int64_t k, int64_t n, int bits, uint8_t *to) {
     const int64_t group = w->matrix->form.group, shift = w->group_shift;
-    int32_t at[16];
-    for (int i = 0; i < 16; i++)
-        at[i] = 4 * i / (int)group;
-    const __m512i lanes = _mm512_loadu_si512(at);
     for (int64_t end = k + n; k < end; k += 64, codes += 8 * bits, to += 2 * 1024) {
         __m512i bytes = bits == 8 ? _mm512_loadu_si512(codes)
                                   : i8_codes_64(&w->unpacker, bits, codes, (end - k) / 8 * bits);
         const int64_t first = (k >> shift) * PANEL_OUTS;
-        __m512 s = spread_scales(scales + first, group, lanes);
-        __m512 b = spread_scales(biases + first, group, lanes);
+        __m512 s = spread_scales(scales + first, group, w->lane_groups);
+        __m512 b = spread_scales(biases + first, group, w->lane_groups);
         _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(scaled_byte(bytes, 1, s, b),
                                                              scaled_byte(bytes, 0, s, b)));
         _mm512_storeu_si512(to + 1024, (__m512i)_mm512_cvtne2ps_pbh(scaled_byte(bytes, 3, s, b),
@@ -246,13 +247,23 @@ static inline void strip_of_4(const bf16_weight *w, const strip_rows *rows, int6
         strip_of_4_way(w, rows, k, n, false, to);
 }
 
-static inline void strip_of(const bf16_weight *w, const strip_rows *rows, int64_t k, int64_t n,
-                            int bits, uint8_t *to) {
+ALWAYS_INLINE void strip_of_way(const bf16_weight *w, const strip_rows *rows, int64_t k, int64_t n,
+                                int bits, uint8_t *to) {
     for (int64_t j = 0; j < 16; j++) {
         int64_t row = j < rows->n ? j : rows->n - 1;
         panel_row_of(w, rows->codes + row * rows->stride, rows->scales + row, rows->biases + row, k,
                      n, bits, to + 64 * j);
     }
+}
+
+/* 8 bits in strips of 64, as panels have them, are constants. */
+static inline void strip_of(const bf16_weight *w, const strip_rows *rows, int64_t k, int64_t n,
+                            uint8_t *to) {
+    const int bits = w->matrix->form.bits;
+    if (bits == 8 && n == 64)
+        strip_of_way(w, rows, k, 64, 8, to);
+    else
+        strip_of_way(w, rows, k, n, bits, to);
 }
 
 /* Places [k, k + n) of 16 of the outputs [o, o + n_outs), whose scales those are. Outputs past the
@@ -272,7 +283,7 @@ static inline void panel_strip(const bf16_weight *w, int64_t o, int64_t n_outs, 
     if (m->form.bits == 4 && m->form.group >= 32)
         strip_of_4(w, &r, k, n, to);
     else
-        strip_of(w, &r, k, n, m->form.bits, to);
+        strip_of(w, &r, k, n, to);
 }
 
 /* Places [k, k + n) of outputs [o, o + n_outs), panel i of the unit: [two][step] tiles. Strips as
