@@ -58,6 +58,7 @@ static void time_all(const cpu_table *table, const check_case *c, const char *is
 static void begin_case(check_case *c, graph_op op, int index) {
     *c = (check_case){.index = index, .rng = {1}, .plain = true};
     c->call.op = op;
+    c->call.n_threads = 1;
     c->call.attr = &c->attr;
 }
 

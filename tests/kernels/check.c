@@ -53,6 +53,7 @@ static void make_case(check_case *c, const check_op *op, uint64_t seed, int inde
     c->rng.state = seed * 0x100000001B3u + (uint64_t)op->op * 0x10001u + (uint64_t)index;
     c->index = index;
     c->call.op = op->op;
+    c->call.n_threads = 1 + (int)(c->index % 3);
     c->call.attr = &c->attr;
     op->make(c);
 }

@@ -49,7 +49,7 @@ static mica_status choose(void *self, plan_step *step, const int64_t bound[GRAPH
                           mica_error *err) {
     const cpu_backend *b = self;
     kernel_call call;
-    mica_cpu_call_init(&call, step, bound, NULL);
+    mica_cpu_call_init(&call, step, bound, mica_pool_threads(b->pool), NULL);
     const char *why = NULL;
     const cpu_kernel *kernel = mica_cpu_find_kernel(&b->table, &call, &why);
     bool is_slow = kernel && is_definition_only(b, step->op, kernel);

@@ -33,10 +33,11 @@ static void init_operand(kernel_operand *out, const plan_operand *o, const int64
 }
 
 void mica_cpu_call_init(kernel_call *call, const plan_step *step, const int64_t sym[GRAPH_N_SYMS],
-                        void *arena) {
+                        int n_threads, void *arena) {
     call->op = step->op;
     call->attr = &step->attr;
     call->n_src = step->n_src;
+    call->n_threads = n_threads;
     init_operand(&call->out, &step->out, sym, arena);
     for (int i = 0; i < GRAPH_MAX_SRC; i++)
         init_operand(&call->src[i], &step->src[i], sym, arena);

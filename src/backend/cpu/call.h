@@ -5,9 +5,10 @@
 #include "backend/cpu/kernel.h"
 #include "plan/plan.h"
 
-/* Fills the call with the sizes that hold for `sym` and with `arena` as the base of arena operands.
- * Operands bound at run time point to a placeholder, so that a kernel sees which ones exist. */
+/* Fills the call with the sizes that hold for `sym`, for so many threads, and with `arena` as the
+ * base of arena operands. Operands bound at run time point to a placeholder, so that a kernel sees
+ * which ones exist. */
 void mica_cpu_call_init(kernel_call *call, const plan_step *step, const int64_t sym[GRAPH_N_SYMS],
-                        void *arena);
+                        int n_threads, void *arena);
 
 #endif

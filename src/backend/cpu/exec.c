@@ -53,7 +53,7 @@ struct cpu_exec {
     cpu_backend *backend;
     const plan *plan;
     char *arena;
-    char *scratch; /* one piece a thread */
+    char *scratch;                        /* one piece a thread */
     size_t scratch_stride, scratch_bytes; /* of a thread, of all */
     bool has_huge_pages;
     kernel_call *calls;
@@ -93,7 +93,8 @@ static void resolve_steps(cpu_exec *e) {
     const plan *p = e->plan;
     for (int32_t s = 0; s < p->n_steps; s++) {
         kernel_call *call = &e->calls[s];
-        mica_cpu_call_init(call, &p->steps[s], p->bound, e->arena);
+        mica_cpu_call_init(call, &p->steps[s], p->bound, mica_pool_threads(e->backend->pool),
+                           e->arena);
         add_patches(e, &call->out, &p->steps[s].out);
         for (int i = 0; i < call->n_src; i++)
             add_patches(e, &call->src[i], &p->steps[s].src[i]);
@@ -273,8 +274,8 @@ static void run_thread(void *arg, int thread, int n_threads) {
     }
 }
 
-/* Advice, without which all works: rows of long prompts go by so fast that finding their small pages
- * takes a tenth of the time. A short run touches the beginnings of its tensors only and would
+/* Advice, without which all works: rows of long prompts go by so fast that finding their small
+ * pages takes a tenth of the time. A short run touches the beginnings of its tensors only and would
  * hold all of them. */
 static void advise(cpu_exec *e, const int64_t *sym) {
     if (e->has_huge_pages || 2 * sym[GRAPH_ROWS] < e->plan->bound[GRAPH_ROWS]) return;

@@ -27,6 +27,7 @@ typedef struct kernel_call {
     kernel_operand src[GRAPH_MAX_SRC];
     int n_src;
     const graph_attr *attr;
+    int n_threads; /* that share the units; sizes of units may depend on it, results do not */
 } kernel_call;
 
 typedef enum cpu_isa {

@@ -1,6 +1,6 @@
 /* matmul_bf16_amx.c: rows rounded to bf16 in tiles, and matmuls of them, with AMX.
  *
- * Unit: up to 128 outputs. A piece of 512 elements of 32 outputs is unpacked, scaled and rounded to
+ * Unit: up to 512 outputs. A piece of 512 elements of 32 outputs is unpacked, scaled and rounded to
  * bf16 (bf16_panel.h) into 32 KiB that stay in the first-level cache, and multiplied at once by all
  * rows: 32 outputs by 32 rows are four tiles of sums. The rows of a piece lie side by side
  * (graph/rows_bf16.h) and stay in the second-level cache while the unit's outputs go by. Between
@@ -17,6 +17,8 @@ enum {
     BLOCK_ROWS = 32,
     BLOCK_FLOATS = 4 * TILE_FLOATS,
     MAX_BLOCKS = 16,          /* of rows that go by at once: 512 KiB of a piece */
+    MAX_GROUPS = 16,          /* of 32 outputs of all weights in a unit: 1 MiB of sums */
+    UNITS_PER_THREAD = 4,     /* at least, before they grow */
     STREAM_FROM = 2 * 1048576 /* bytes of results that push rows out of the second-level cache */
 };
 
@@ -42,9 +44,11 @@ typedef struct bf16_piece {
 } bf16_piece;
 
 /* Groups of 32 outputs in a unit: rows come from far once a unit, so more are better as long as
- * there are units for all threads. */
+ * there are units enough for all threads, and their sums stay in the second-level cache. */
 static int64_t unit_groups(const kernel_call *call) {
-    int64_t n_out = operand_width(&call->out);
+    int64_t n_out = operand_width(&call->out), n_threads = call->n_threads;
+    for (int64_t n = MAX_GROUPS / bf16_n_weights(call); n > 4; n /= 2)
+        if (n_out >= UNITS_PER_THREAD * n_threads * PANEL_OUTS * n) return n;
     return n_out >= 1024 ? 4 : n_out >= 256 ? 2 : 1;
 }
 
