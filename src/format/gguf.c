@@ -6,6 +6,7 @@
  */
 #include "format/gguf_file.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -295,6 +296,42 @@ static mica_status read_version(cursor *c) {
                         swapped ? f->version >> 24 : f->version);
 }
 
+/* "NAME-00002-of-00003.gguf, ...": the other parts, as their writer calls them; empty if the file
+ * has another kind of name. */
+static void list_parts(const gguf_file *f, int64_t no, int64_t n, char *out, size_t n_out) {
+    enum { MAX_SHOWN = 4 };
+    char suffix[64];
+    const char *slash = strrchr(f->name, '/'), *name = slash ? slash + 1 : f->name;
+    snprintf(suffix, sizeof(suffix), "-%05lld-of-%05lld.gguf", (long long)no + 1, (long long)n);
+    size_t n_name = strlen(name), n_suffix = strlen(suffix), at = 0, n_shown = 0;
+    out[0] = '\0';
+    if (n_name < n_suffix || strcmp(name + n_name - n_suffix, suffix) != 0) return;
+    for (int64_t i = 0; i < n && at < n_out; i++) {
+        if (i == no) continue;
+        bool shown = n_shown++ < MAX_SHOWN;
+        int wrote =
+            shown ? snprintf(out + at, n_out - at, "%s%.*s-%05lld-of-%05lld.gguf", at ? ", " : ": ",
+                             (int)(n_name - n_suffix), name, (long long)i + 1, (long long)n)
+                  : snprintf(out + at, n_out - at, ", ...");
+        if (wrote > 0) at += (size_t)wrote;
+        if (!shown) break;
+    }
+}
+
+/* A part of a model is no model. */
+static mica_status refuse_part(const gguf_file *f, mica_error *err) {
+    char others[512];
+    int64_t n = mica_gguf_integer(f, "split.count", 1), no = mica_gguf_integer(f, "split.no", 0);
+    if (n <= 1) return MICA_OK;
+    list_parts(f, no, n, others, sizeof(others));
+    return mica_fail(
+        err, MICA_E_UNSUPPORTED,
+        "%s: part %lld of a model in %lld files (split.count); one file must hold all: "
+        "join them with llama-gguf-split --merge. The others%s",
+        f->name, (long long)no + 1, (long long)n,
+        *others ? others : " are not named after this one");
+}
+
 static mica_status parse_file(gguf_file *f, mica_error *err) {
     cursor c = {.file = f, .end = f->n_bytes, .err = err};
     uint64_t n_tensors = 0, n_entries = 0, alignment = 0;
@@ -303,6 +340,7 @@ static mica_status parse_file(gguf_file *f, mica_error *err) {
     if (!st) st = take_u64(&c, &n_tensors, "the number of tensors");
     if (!st) st = take_u64(&c, &n_entries, "the number of metadata entries");
     if (!st) st = read_entries(&c, n_entries);
+    if (!st) st = refuse_part(f, err);
     if (!st) st = read_alignment(&c, &alignment);
     if (!st) st = read_tensors(&c, n_tensors, alignment);
     return st;

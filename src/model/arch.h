@@ -69,7 +69,7 @@ typedef enum qkv_layout {
 
 /* Which layers slide when layer_types is absent. */
 typedef enum window_rule {
-    WINDOW_RULE_MISTRAL,    /* types mistral, ministral3: every layer; else none */
+    WINDOW_RULE_NONE,       /* none */
     WINDOW_RULE_MAX_LAYERS, /* i >= max_window_layers when use_sliding_window */
     WINDOW_RULE_LAST,       /* likewise, without that flag */
     WINDOW_RULE_EVEN,       /* even i < max_window_layers when use_sliding_window */
@@ -204,8 +204,9 @@ typedef struct encoder_rule {
     /* How its classes' names begin, between spaces: blocks of other types have the same tensors,
      * and only "architectures" shows a wrong type. NULL: any. */
     const char *classes;
-    int64_t n_token_types; /* type_vocab_size when absent; 0: there are no token types */
-    bool skips_padding;    /* position 0 is row pad_token_id + 1 of the table */
+    int64_t n_token_types;    /* type_vocab_size when absent; 0: there are no token types */
+    bool skips_padding;       /* position 0 is row pad_token_id + 1 of the table */
+    const char *with_experts; /* what its relative with experts is called, for a refusal */
 } encoder_rule;
 
 /* Multipliers that are keys of the config. */

@@ -66,6 +66,8 @@ const char *mica_config_string(config_reader *r, const json_value *object, const
 void mica_config_read_ropes(config_reader *r, model_config *c, config_facts *facts);
 void mica_config_read_windows(config_reader *r, model_config *c);
 void mica_config_refuse_unknown(config_reader *r);
+/* The error that this value of a key is not supported for the family. */
+void mica_config_refuse(config_reader *r, const char *key, const json_value *v);
 void mica_config_read_moe(config_reader *r, model_config *c);    /* config_moe.c */
 void mica_config_read_mixers(config_reader *r, model_config *c); /* config_recurrent.c */
 void mica_config_read_mla(config_reader *r, model_config *c);    /* mla_take.c */

@@ -375,12 +375,13 @@ static void read_windows(gguf_reader *r, model_config *c) {
     const arch *a = r->arch;
     bool is_stored = a->windows < WINDOW_RULE_MAX_LAYERS || a->windows > WINDOW_RULE_USED;
     if (!is_stored) return; /* converters store no window for these */
-    /* gemma2 has a default; without a stated window gemma3's layers are all full */
-    int64_t fallback = a->local_rope_theta > 0.0 ? 0 : a->sliding_window;
+    /* gemma2 has a default; without a stated window layers of gemma3 and exaone4 are all full */
+    bool is_stated = a->local_rope_theta > 0.0 || a->no_rope == NO_ROPE_GLOBAL;
+    int64_t fallback = is_stated ? 0 : a->sliding_window;
     int64_t window = mica_meta_size(r, "attention.sliding_window", fallback, 0, CONFIG_MAX_COUNT);
     int64_t pattern;
     const gguf_entry *flags = read_pattern(r, c->n_layers, &pattern);
-    bool all = a->windows == WINDOW_RULE_MISTRAL || a->windows == WINDOW_RULE_ALL;
+    bool all = a->windows == WINDOW_RULE_NONE || a->windows == WINDOW_RULE_ALL;
     bool chunks = a->windows == WINDOW_RULE_CHUNKS;
     for (int64_t i = 0; !r->st && window > 0 && i < c->n_layers; i++) {
         bool sliding = all || (i + 1) % pattern != 0;

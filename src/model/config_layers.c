@@ -29,9 +29,9 @@ static const char *local_key(const arch *a) {
 static bool slides(const arch *a, const window_plan *p, int64_t layer) {
     if (p->types) return !strcmp(p->types->items[layer]->string, local_kind(a));
     switch (a->windows) {
-    case WINDOW_RULE_MISTRAL:
+    case WINDOW_RULE_NONE:
+        return false;
     case WINDOW_RULE_ALL:
-        return p->all;
     case WINDOW_RULE_USED:
         return p->all;
     case WINDOW_RULE_MAX_LAYERS:
@@ -77,13 +77,33 @@ static void check_layer_types(config_reader *r, const json_value *types, int64_t
     }
 }
 
+static bool is_null(const config_reader *r, const char *key) {
+    return mica_json_find(r->text, key) && !mica_json_find_set(r->text, key);
+}
+
+/* A pattern without a window, or a window without a pattern: which layers were meant to slide? Only
+ * where layers lose their rope with the window (exaone4); the others have defaults for both. */
+static void check_pattern(config_reader *r, const window_plan *p) {
+    bool has_pattern = p->letters || mica_json_find_set(r->text, "sliding_window_pattern");
+    if (r->st || p->types || r->arch->no_rope != NO_ROPE_GLOBAL || !has_pattern) return;
+    if (p->all && !p->pattern)
+        r->st = mica_fail(r->err, MICA_E_FORMAT,
+                          "%s: config.json: \"sliding_window_pattern\" is 0, but there is a "
+                          "\"sliding_window\" and no layer_types",
+                          r->where);
+    if (!p->all && p->pattern)
+        r->st = mica_fail(r->err, MICA_E_FORMAT,
+                          "%s: config.json: there is a \"sliding_window_pattern\", but "
+                          "\"sliding_window\" is null or 0",
+                          r->where);
+}
+
 /* sliding_window_pattern: a count, or letters. Where layers lose their rope with the window
  * (exaone4) a pattern of null means no window. */
 static void read_pattern(config_reader *r, window_plan *p) {
     const char *key = "sliding_window_pattern";
     const json_value *v = mica_json_find_set(r->text, key);
-    bool is_null = !v && mica_json_find(r->text, key);
-    if (is_null && !p->types && r->arch->no_rope == NO_ROPE_GLOBAL) p->all = false;
+    if (is_null(r, key) && !p->types && r->arch->no_rope == NO_ROPE_GLOBAL) p->all = false;
     if (v && v->kind == JSON_KIND_STRING) {
         p->letters = v->string;
         if (!v->n || strspn(v->string, "LG") != v->n)
@@ -112,10 +132,7 @@ static window_plan read_plan(config_reader *r, const model_config *c, int32_t wi
                      .all = window != 0};
     if (p.types) check_layer_types(r, p.types, c->n_layers);
     switch (r->arch->windows) {
-    case WINDOW_RULE_MISTRAL:
-        p.all =
-            window > 0 && (!strcmp(r->text_type, "mistral") || !strcmp(r->text_type, "ministral3"));
-        break;
+    case WINDOW_RULE_NONE:
     case WINDOW_RULE_ALL:
     case WINDOW_RULE_CHUNKS:
         break;
@@ -133,6 +150,7 @@ static window_plan read_plan(config_reader *r, const model_config *c, int32_t wi
         break;
     case WINDOW_RULE_PATTERN:
         read_pattern(r, &p);
+        check_pattern(r, &p);
         break;
     }
     return p;
@@ -175,12 +193,13 @@ static uint8_t rope_of(const config_reader *r, const model_config *c, int64_t la
     return sliding && c->n_ropes > 1;
 }
 
-/* Chunks are told from windows by their sign; only an absent attention_chunk_size has a default. */
+/* Chunks are told from windows by their sign. A window of null is none, but where the reference
+ * could not run without one. */
 static int32_t read_window(config_reader *r) {
     const char *key = local_key(r->arch);
-    const json_value *v = mica_json_find(r->text, key);
     bool chunks = r->arch->windows == WINDOW_RULE_CHUNKS;
-    if (chunks && v && v->kind == JSON_KIND_NULL) return 0;
+    bool must_have = r->arch->windows == WINDOW_RULE_PATTERN && r->arch->no_rope != NO_ROPE_GLOBAL;
+    if (is_null(r, key) && !must_have) return 0;
     int64_t n = mica_config_integer(r, r->text, key, r->arch->sliding_window, 0, CONFIG_MAX_COUNT);
     return (int32_t)(chunks ? -n : n);
 }
@@ -278,8 +297,9 @@ static void value_text(const json_value *v, char *out, size_t n) {
         snprintf(out, n, "%s", v->kind == JSON_KIND_ARRAY ? "[...]" : "{...}");
 }
 
-static void refuse(config_reader *r, const char *key, const json_value *v) {
+void mica_config_refuse(config_reader *r, const char *key, const json_value *v) {
     char text[64];
+    if (r->st) return;
     value_text(v, text, sizeof(text));
     r->st =
         mica_fail(r->err, MICA_E_UNSUPPORTED, "%s: config.json: \"%s\": %s is not supported for %s",
@@ -304,23 +324,23 @@ void mica_config_refuse_unknown(config_reader *r) {
         const json_value *v = mica_json_find_set(r->text, refused[i].key);
         if (v && !reads(r->arch, refused[i].key) &&
             is_refused(v, refused[i].kind, refused[i].neutral))
-            refuse(r, refused[i].key, v);
+            mica_config_refuse(r, refused[i].key, v);
     }
     static const char *const softcaps[] = {"attn_logit_softcapping", "final_logit_softcapping"};
     for (size_t i = 0; !r->st && i < 2; i++) {
         const json_value *v = mica_json_find_set(r->text, softcaps[i]);
         if (v && !r->arch->reads_softcaps && is_refused(v, REFUSE_UNLESS, 0))
-            refuse(r, softcaps[i], v);
+            mica_config_refuse(r, softcaps[i], v);
     }
     static const char *const qk_norms[] = {"use_qk_norm", "qk_norm"};
     for (size_t i = 0; !r->st && i < 2; i++) {
         const json_value *v = mica_json_find_set(r->text, qk_norms[i]);
         if (v && !reads(r->arch, qk_norms[i]) &&
             is_refused(v, REFUSE_UNLESS, r->arch->qk_norm != QK_NORM_NONE))
-            refuse(r, qk_norms[i], v);
+            mica_config_refuse(r, qk_norms[i], v);
     }
     const json_value *kind = mica_json_find_set(r->text, "norm_type");
     const char *name = mica_json_string(kind, kind ? "?" : "rmsnorm");
     if (!r->st && strcmp(name, "rmsnorm") && strcmp(name, "rms_norm") && strcmp(name, "rms"))
-        refuse(r, "norm_type", kind);
+        mica_config_refuse(r, "norm_type", kind);
 }

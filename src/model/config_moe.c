@@ -37,12 +37,14 @@ static int64_t layer_count(config_reader *r, const char *key, int64_t least, int
 }
 
 static void refuse_experts(config_reader *r) {
+    const char *relative = r->arch->encoder ? r->arch->encoder->with_experts : NULL;
     for (size_t i = 0; i < sizeof(count_keys) / sizeof(*count_keys); i++) {
         int64_t n = mica_config_integer(r, r->text, count_keys[i], 0, 0, CONFIG_MAX_COUNT);
         if (!r->st && n > 0)
             r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
-                              "%s: config.json: \"%s\": %lld is not supported for %s", r->where,
-                              count_keys[i], (long long)n, r->arch->name);
+                              "%s: config.json: \"%s\": %lld is not supported for %s%s%s", r->where,
+                              count_keys[i], (long long)n, r->arch->name,
+                              relative ? ": it is a " : "", relative ? relative : "");
     }
 }
 
@@ -51,10 +53,7 @@ static void refuse_other(config_reader *r, const char *key, double neutral) {
     const json_value *v = mica_json_find_set(r->text, key);
     if (!v || r->st) return;
     double x = v->kind == JSON_KIND_BOOL ? (double)v->boolean : mica_json_double(v, neutral + 1);
-    if (x != neutral)
-        r->st = mica_fail(r->err, MICA_E_UNSUPPORTED,
-                          "%s: config.json: \"%s\": %g is not supported for %s", r->where, key, x,
-                          r->arch->name);
+    if (x != neutral) mica_config_refuse(r, key, v);
 }
 
 static bool lists_layer(const json_value *list, int64_t layer) {

@@ -221,7 +221,6 @@ static const arch rows[] = {
         .reads_rope_traditional = true,
         .gguf_traditional = true,
         .rope_theta = 10000.0,
-        .windows = WINDOW_RULE_MISTRAL,
         .max_positions = 2048,
     },
     {

@@ -121,7 +121,8 @@ static const encoder_rule bert_rule = {.classes = "Bert", .n_token_types = 2};
 static const encoder_rule roberta_rule = {
     .classes = "Roberta XLMRoberta Camembert", .n_token_types = 2, .skips_padding = true};
 static const encoder_rule distilbert_rule = {.classes = "DistilBert", .n_token_types = 0};
-static const encoder_rule nomic_rule = {.classes = "NomicBert", .n_token_types = 2};
+static const encoder_rule nomic_rule = {
+    .classes = "NomicBert", .n_token_types = 2, .with_experts = "nomic-bert-moe"};
 
 static const arch rows[] = {
     {

@@ -85,20 +85,13 @@ static const moe_rule deepseek_v2 = {
     .shared_key = "n_shared_experts",
     .shared_counts = true,
 };
-/* Of deepseek_v3, dots1, glm4_moe. */
-static const moe_rule sigmoid_groups = {
-    .sparse = SPARSE_AFTER_DENSE,
-    .scores = ROUTER_SIGMOID,
-    .selection_bias = BIAS_REQUIRED,
-    .wide_router = true,
-    .normalize = NORMALIZE_KEY,
-    .has_groups = true,
-    .method = "noaux_tc",
-    .group_best = 2,
-    .has_factor = true,
-    .shared_key = "n_shared_experts",
-    .shared_counts = true,
-};
+/* Of deepseek_v3, glm4_moe and dots1, which differ in what an absent norm_topk_prob means. */
+#define SIGMOID_GROUPS                                                                         \
+    .sparse = SPARSE_AFTER_DENSE, .scores = ROUTER_SIGMOID, .selection_bias = BIAS_REQUIRED,   \
+    .wide_router = true, .normalize = NORMALIZE_KEY, .has_groups = true, .method = "noaux_tc", \
+    .group_best = 2, .has_factor = true, .shared_key = "n_shared_experts", .shared_counts = true
+static const moe_rule sigmoid_groups = {SIGMOID_GROUPS, .normalize_default = true};
+static const moe_rule dots1 = {SIGMOID_GROUPS};
 static const moe_rule ernie4_5_moe = {
     .sparse = SPARSE_INTERVAL,
     .scores = ROUTER_SOFTMAX_ALL,
@@ -204,7 +197,6 @@ static const arch rows[] = {
         .has_mla = true,
         .reads = {"kv_lora_rank"},
         .rope_theta = 10000.0,
-        .windows = WINDOW_RULE_MISTRAL,
         .max_positions = 2048,
         .names = &shared_naming,
         .moe = &deepseek_v2,
@@ -224,7 +216,6 @@ static const arch rows[] = {
         .has_mla = true,
         .reads = {"kv_lora_rank"},
         .rope_theta = 10000.0,
-        .windows = WINDOW_RULE_MISTRAL,
         .max_positions = 2048,
         .names = &shared_naming,
         .moe = &sigmoid_groups,
@@ -245,7 +236,7 @@ static const arch rows[] = {
         .sliding_window = 4096,
         .max_positions = 2048,
         .names = &shared_naming,
-        .moe = &sigmoid_groups,
+        .moe = &dots1,
     },
     {
         .name = "ernie4_5_moe",
@@ -262,7 +253,6 @@ static const arch rows[] = {
         .rope_traditional = true,
         .gguf_traditional = true,
         .rope_theta = 500000.0,
-        .windows = WINDOW_RULE_MISTRAL,
         .max_positions = 131072,
         .names = &shared_naming,
         .moe = &ernie4_5_moe,
@@ -281,7 +271,6 @@ static const arch rows[] = {
         .tie = TIE_RULE_FALSE,
         .partial_rotary = 0.5,
         .rope_theta = 10000.0,
-        .windows = WINDOW_RULE_MISTRAL,
         .max_positions = 131072,
         .names = &shared_naming,
         .moe = &sigmoid_groups,
@@ -323,7 +312,6 @@ static const arch rows[] = {
                   "logits_scaling"},
         .gguf_traditional = true,
         .rope_theta = 10000.0,
-        .windows = WINDOW_RULE_MISTRAL,
         .max_positions = 2048,
         .names = &granite_naming,
         .moe = &granitemoe,
@@ -344,7 +332,6 @@ static const arch rows[] = {
         .reads = {"attention_multiplier", "embedding_multiplier", "residual_multiplier",
                   "logits_scaling"},
         .rope_theta = 10000.0,
-        .windows = WINDOW_RULE_MISTRAL,
         .max_positions = 2048,
         .names = &granite_naming,
         .moe = &granitemoeshared,
@@ -362,7 +349,6 @@ static const arch rows[] = {
         .tie = TIE_RULE_FALSE,
         .reads_rope_alpha = true,
         .rope_theta = 10000.0,
-        .windows = WINDOW_RULE_MISTRAL,
         .max_positions = 2048,
         .names = &hunyuan_naming,
         .moe = &hunyuan,
@@ -408,7 +394,6 @@ static const arch rows[] = {
         .tie = TIE_RULE_FALSE,
         .partial_rotary = 1.0,
         .rope_theta = 5e6,
-        .windows = WINDOW_RULE_MISTRAL,
         .max_positions = 196608,
         .keys = &minimax_keys,
         .names = &block_sparse_naming,
@@ -443,7 +428,6 @@ static const arch rows[] = {
         .tie = TIE_RULE_FALSE,
         .reads_clip_qkv = true,
         .rope_theta = 10000.0,
-        .windows = WINDOW_RULE_MISTRAL,
         .max_positions = 4096,
         .moe = &olmoe,
     },

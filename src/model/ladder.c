@@ -14,7 +14,6 @@
 static const struct {
     const char *type, *target;
 } remaps[] = {
-    {"mistral", "llama"},
     {"iquestcoder", "llama"},
     {"gemma3", "gemma3_text"},
     {"llava", "mistral3"},

@@ -52,6 +52,9 @@ TENSORS, TRAINING = "the tensors tell", "for training"
 LINEAR = "of a layer that does not attend"
 LATENT = "latent attention has its own sizes"
 HARMLESS_OF = {
+    "apertus": {"mlp_bias": "not used"},
+    "mistral": {"attention_bias": "not used"},
+    "olmo2": {"mlp_bias": "not used"},
     "deepseek_v2": {"num_key_value_heads": LATENT, "qk_head_dim": LATENT},
     "deepseek_v3": {"num_key_value_heads": LATENT, "qk_head_dim": LATENT},
     "diffusion_gemma_text": {"canvas_length": "of generations alone"},
@@ -68,11 +71,13 @@ HARMLESS_OF = {
     "mamba2": {"time_step_min": TRAINING, "time_step_rank": "not used"},
     "minimax_m2": {"router_jitter_noise": TRAINING},
     "mixtral": {"router_jitter_noise": TRAINING},
-    "nemotron_h": {"expand": "mamba_num_heads and mamba_head_dim win", "mamba_proj_bias": "not used",
+    "nemotron_h": {"attention_bias": "not used", "expand": "mamba_num_heads and mamba_head_dim win",
+                   "mamba_proj_bias": "not used",
                    "n_shared_experts": "one MLP whatever it counts", "sliding_window": "not used",
                    "time_step_limit": "not used"},
     "phi3": {"rope_parameters.original_max_position_embeddings": "the one beside it wins"},
-    "phimoe": {"lm_head_bias": TENSORS},
+    "phimoe": {"lm_head_bias": TENSORS, "rope_parameters.long_factor": "the short list at every length",
+               "rope_parameters.original_max_position_embeddings": "likewise"},
     "lfm2": {"intermediate_size": TENSORS},
     "gguf deepseek2": {"attention.head_count_kv": LATENT},
     "gguf dots1": {"expert_group_used_count": "of one group"},

@@ -256,6 +256,11 @@ static void alignment_type(bytes *b) {
     put_key(b, "general.alignment", GGUF_VALUE_U64);
     put_u64(b, 32);
 }
+static void part_of_three(bytes *b) {
+    put_gguf_head(b, 3, 0, 2);
+    put_kv_u32(b, "split.no", 1);
+    put_kv_u32(b, "split.count", 3);
+}
 static void duplicate_key(bytes *b) {
     put_gguf_head(b, 3, 0, 2);
     put_kv_u32(b, "key", 1);
@@ -338,6 +343,7 @@ static void files_that_lie(void **state) {
     expect_bad(alignment_0, MICA_E_FORMAT, "power of two");
     expect_bad(alignment_24, MICA_E_FORMAT, "power of two");
     expect_bad(alignment_type, MICA_E_FORMAT, "u32");
+    expect_bad(part_of_three, MICA_E_UNSUPPORTED, "part 2 of a model in 3 files (split.count)");
     expect_bad(duplicate_key, MICA_E_FORMAT, "twice");
     expect_bad(empty_key, MICA_E_FORMAT, "empty key");
     expect_bad(nested_array, MICA_E_FORMAT, "array of arrays");
@@ -364,6 +370,35 @@ static void tensors_that_lie(void **state) {
     expect_bad(odd_offset, MICA_E_FORMAT, "alignment");
     expect_bad(same_name, MICA_E_FORMAT, "twice");
     expect_bad(overlapping, MICA_E_FORMAT, "overlap");
+}
+
+/* The message names the other parts as far as their names follow from this one's. */
+static void parts(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *others;
+    } rows[] = {
+        {"dir/m-00002-of-00003.gguf", "The others: m-00001-of-00003.gguf, m-00003-of-00003.gguf"},
+        {"m-00001-of-00003.gguf", "The others are not named after this one"},
+        {"-00002-of-00003.gguf", "The others: -00001-of-00003.gguf"},
+        {"m.gguf", "The others are not named after this one"},
+    };
+    bytes b = {0};
+    part_of_three(&b);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        gguf_file *f = NULL;
+        mica_error err = {0};
+        assert_int_equal(mica_gguf_parse(&f, b.data, b.n, rows[i].name, &err), MICA_E_UNSUPPORTED);
+        if (!strstr(err.message, rows[i].others)) fail_msg("row %zu: %s", i, err.message);
+    }
+    b.n = 0;
+    put_gguf_head(&b, 3, 0, 2);
+    put_kv_u32(&b, "split.no", 0);
+    put_kv_u32(&b, "split.count", 1); /* one part is a whole */
+    gguf_file *whole = NULL;
+    assert_int_equal(parse(&b, &whole, NULL), MICA_OK);
+    mica_gguf_close(whole);
+    bytes_free(&b);
 }
 
 static void no_tensors(void **state) {
@@ -419,8 +454,8 @@ int main(void) {
         cmocka_unit_test(good_tensors),      cmocka_unit_test(good_entries),
         cmocka_unit_test(good_arrays),       cmocka_unit_test(cut_at_every_byte),
         cmocka_unit_test(damage_every_byte), cmocka_unit_test(files_that_lie),
-        cmocka_unit_test(tensors_that_lie),  cmocka_unit_test(no_tensors),
-        cmocka_unit_test(open_large),
+        cmocka_unit_test(tensors_that_lie),  cmocka_unit_test(parts),
+        cmocka_unit_test(no_tensors),        cmocka_unit_test(open_large),
     };
     return cmocka_run_group_tests_name("format_gguf", tests, NULL, NULL);
 }

@@ -19,6 +19,7 @@
 #define MISTRAL "{\"model_type\":\"mistral\"," SIZES
 #define QWEN2 "{\"model_type\":\"qwen2\"," SIZES
 #define QWEN3 "{\"model_type\":\"qwen3\",\"head_dim\":32," SIZES
+#define EXAONE4 "{\"model_type\":\"exaone4\"," SIZES
 #define GEMMA2 "{\"model_type\":\"gemma2\",\"head_dim\":32," SIZES
 #define GEMMA3 "{\"model_type\":\"gemma3_text\",\"head_dim\":32," SIZES
 
@@ -308,10 +309,13 @@ static void test_bad_ropes(void **state) {
                MICA_E_UNSUPPORTED, "\"linear\" of sliding layers");
 }
 
-/* Windows of the four layers as a string: '.' full, 'w' sliding with its own rope, 's' without. */
+/* Windows of the four layers as a string: '.' full, 'o' full without rope, 'w' sliding with a rope
+ * of its own, 's' without. */
 static void windows_text(const model_config *c, char *out) {
-    for (int64_t i = 0; i < c->n_layers; i++)
-        out[i] = !c->window[i] ? '.' : c->rope_of_layer[i] ? 'w' : 's';
+    for (int64_t i = 0; i < c->n_layers; i++) {
+        char full = c->rope_of_layer[i] == MODEL_NO_ROPE ? 'o' : '.';
+        out[i] = !c->window[i] ? full : c->rope_of_layer[i] ? 'w' : 's';
+    }
     out[c->n_layers] = '\0';
 }
 
@@ -328,7 +332,16 @@ static void test_windows(void **state) {
         {LLAMA ",\"sliding_window\":8}", "....", 0},
         {LLAMA ",\"sliding_window\":8" TYPES "}", ".ss.", 8},
         {MISTRAL ",\"sliding_window\":8}", "ssss", 8},
+        {MISTRAL "}", "ssss", 4096},
         {MISTRAL ",\"sliding_window\":null}", "....", 0},
+        {EXAONE4 "}", "ssso", 4096},
+        {EXAONE4 ",\"sliding_window\":null}", "....", 0},
+        {EXAONE4 ",\"sliding_window\":8,\"sliding_window_pattern\":\"LG\"}", "soso", 8},
+        {EXAONE4 ",\"sliding_window\":8,\"sliding_window_pattern\":null}", "....", 0},
+        {EXAONE4 ",\"sliding_window\":null,\"sliding_window_pattern\":0}", "....", 0},
+        {EXAONE4 ",\"sliding_window\":8,\"sliding_window_pattern\":0" TYPES "}", "osso", 8},
+        {QWEN2 ",\"sliding_window\":null,\"use_sliding_window\":true,\"max_window_layers\":0}",
+         "....", 0},
         {MISTRAL ",\"sliding_window\":0}", "....", 0},
         {MISTRAL ",\"sliding_window\":8" TYPES "}", ".ss.", 8},
         {QWEN2 ",\"sliding_window\":8}", "....", 0},
@@ -426,7 +439,7 @@ static void test_wrappers(void **state) {
     done(&r);
     c = read_ok(&r,
                 "{\"model_type\":\"mistral3\",\"text_config\":" MISTRAL ",\"sliding_window\":8}}");
-    assert_string_equal(c->arch, "llama");
+    assert_string_equal(c->arch, "mistral");
     assert_int_equal(c->window[3], 8);
     done(&r);
 }
@@ -490,6 +503,11 @@ static void test_dense_rejections(void **state) {
                MICA_E_UNSUPPORTED, "rope type \"llama3\" is not supported for internlm2");
     expect_bad(OF("exaone4") ",\"sliding_window\":8,\"sliding_window_pattern\":\"LXG\"}",
                MICA_E_FORMAT, "is \"LXG\"; expected a number or the letters L and G");
+    expect_bad(EXAONE4 ",\"sliding_window\":8,\"sliding_window_pattern\":0}", MICA_E_FORMAT,
+               "\"sliding_window_pattern\" is 0, but there is a \"sliding_window\"");
+    expect_bad(EXAONE4 ",\"sliding_window\":null,\"sliding_window_pattern\":\"LLLG\"}",
+               MICA_E_FORMAT, "\"sliding_window\" is null or 0");
+    expect_bad(OF("apertus") "}", MICA_E_FORMAT, "has no \"rope_theta\", which apertus needs");
     expect_bad(OF("olmo2") ",\"clip_qkv\":8}", MICA_E_UNSUPPORTED,
                "\"clip_qkv\": 8 is not supported for olmo2");
     expect_bad(OF("olmo") ",\"clip_qkv\":-1}", MICA_E_FORMAT, "\"clip_qkv\" must be 0 or more");

@@ -60,7 +60,7 @@ HF = {
                                              **rope(partial_rotary_factor=0.5)}, "f16"),
     "olmo": ("OlmoConfig", {"clip_qkv": 1.0, "num_key_value_heads": 4, **rope()}, "bf16"),
     "olmo2": ("Olmo2Config", {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 80,
-                              **rope(5e5)}, "bf16"),
+                              "mlp_bias": True, **rope(5e5)}, "bf16"),
     "olmo3": ("Olmo3Config", {
         "num_hidden_layers": 2,
         "sliding_window": 8, "layer_types": [SLIDE, FULL], "head_dim": 16,
@@ -109,7 +109,7 @@ HF = {
                                    "attention_out_bias": True, "mlp_bias": True,
                                    "attention_dropout": 0.0, "residual_dropout": 0.0,
                                    **rope()}, "bf16"),
-    "apertus": ("ApertusConfig", {"attention_bias": False, "rope_parameters": {
+    "apertus": ("ApertusConfig", {"attention_bias": False, "mlp_bias": True, "rope_parameters": {
         "rope_type": "llama3", "rope_theta": 1e6, "factor": 4.0, "low_freq_factor": 1.0,
         "high_freq_factor": 4.0, "original_max_position_embeddings": 256},
         "max_position_embeddings": 1024}, "bf16"),

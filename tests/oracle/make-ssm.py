@@ -115,6 +115,7 @@ NEMOTRON = dict(IDS, vocab_size=32, hidden_size=24, num_attention_heads=2, num_k
                 n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=12,
                 moe_shared_expert_intermediate_size=20, routed_scaling_factor=1.5, n_group=3,
                 topk_group=2, max_position_embeddings=256, use_bias=True, mlp_bias=True,
+                attention_bias=True,  # not used
                 layers_block_type=["linear_attention", "moe", "full_attention", "mlp"])
 
 

@@ -91,8 +91,15 @@ MODELS = {
         mlx_name=lambda k: stack_names(k, r"block_sparse_moe\.experts",
                                        "block_sparse_moe.switch_mlp", ("w1", "w3", "w2")),
         config=dict(BASE, intermediate_size=16, num_local_experts=4, num_experts_per_tok=2,
-                    attention_bias=True, lm_head_bias=True, router_jitter_noise=0.3),
-        quant_config=dict(WIDE, intermediate_size=32, attention_bias=False, lm_head_bias=False),
+                    attention_bias=True, lm_head_bias=True, router_jitter_noise=0.3,
+                    # longer than the original length: the short list and its scale all the same
+                    rope_parameters={
+                        "rope_type": "longrope", "rope_theta": 1e6,
+                        "original_max_position_embeddings": 16,
+                        "short_factor": [1.0, 1.2, 1.5, 2.0], "long_factor": [1.0, 2.0, 3.0, 4.0],
+                        "short_mscale": 1.2, "long_mscale": 1.2}),
+        quant_config=dict(WIDE, intermediate_size=32, attention_bias=False, lm_head_bias=False,
+                          rope_parameters={"rope_type": "default", "rope_theta": 1e6}),
         hub_config=old_rope),
     "granitemoe": dict(
         type="granitemoe", router_class="TopKRouter",

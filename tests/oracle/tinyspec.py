@@ -67,7 +67,8 @@ def shapes_of(config):
     heads, kv = config["num_attention_heads"], config["num_key_value_heads"]
     d = config.get("head_dim", h // heads)
     arch = config["model_type"]
-    qkv_bias = arch == "qwen2" or config.get("attention_bias", False)
+    biased = config.get("attention_bias", False) and arch != "mistral"  # which has none
+    qkv_bias = arch == "qwen2" or biased
     sandwich = arch in ("gemma2", "gemma3_text")
     yield "model.embed_tokens.weight", (vocab, h), "embed"
     for i in range(config["num_hidden_layers"]):
@@ -80,7 +81,7 @@ def shapes_of(config):
                 ("self_attn.q_proj", heads * d, h, qkv_bias),
                 ("self_attn.k_proj", kv * d, h, qkv_bias),
                 ("self_attn.v_proj", kv * d, h, qkv_bias),
-                ("self_attn.o_proj", h, heads * d, config.get("attention_bias", False)),
+                ("self_attn.o_proj", h, heads * d, biased),
                 ("mlp.gate_proj", inter, h, config.get("mlp_bias", False)),
                 ("mlp.up_proj", inter, h, config.get("mlp_bias", False)),
                 ("mlp.down_proj", h, inter, config.get("mlp_bias", False))):
