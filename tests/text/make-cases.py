@@ -12,6 +12,7 @@ and skipped.
 import base64
 import json
 import sys
+import unicodedata
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -29,7 +30,6 @@ MARKED = ["<s>a</s>", "a <mask> b", "x<mask>y <mask>", "<mask>", "foo foobar foo
 
 
 def characters(texts):
-    import unicodedata
     found = set()
     for t in texts:
         for form in (t, t.lower(), *(unicodedata.normalize(f, t) for f in ("NFC", "NFD", "NFKC", "NFKD"))):
@@ -100,6 +100,12 @@ SPLIT_REGEXES = [
 def cases():
     for form in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Nmt"):
         yield {"normalizer": {"type": form}}
+    # U+11A7 lies before the first trailing consonant and is none.
+    texts = ["\ud558\u11a7x", "\u1112\u1161\u11a7\u11ab", "\ud558\u11ab\u11a7", "\u11a7", "\u11a7\u11a7\u0301\u11c2\u11c3"]
+    jamo = sorted({c for t in texts for form in ("NFC", "NFD") for c in unicodedata.normalize(form, t)} | set("".join(texts)))
+    for form in ("NFC", "NFD", "NFKC", "NFKD"):
+        yield {"normalizer": {"type": form}, "texts": texts,
+               "model": {"type": "BPE", "vocab": {c: i for i, c in enumerate(jamo)}, "merges": [], "unk_token": None}}
     for left, right in ((True, True), (True, False), (False, True)):
         yield {"normalizer": {"type": "Strip", "strip_left": left, "strip_right": right}}
     yield {"normalizer": {"type": "Prepend", "prepend": "_"}}

@@ -6,6 +6,7 @@
  */
 #include "text/tokenizer/normalize.h"
 
+#include <string.h>
 #include <utf8proc.h>
 
 #include "text/tokenizer/codepoint.h"
@@ -86,6 +87,23 @@ static mica_status order(code_points *c, mica_error *err) {
     return st;
 }
 
+/* Composes what is decomposed and ordered, in pieces around U+11A7: it is the place before the
+ * first trailing consonant of a Hangul syllable and stands for none, but utf8proc 2.8 joins it to
+ * the syllable before, and so loses it. Nothing composes with it, and no mark moves past it. */
+static void compose(code_points *c, utf8proc_option_t options) {
+    size_t n_out = 0;
+    for (size_t begin = 0, end; begin < c->n; begin = end) {
+        for (end = begin + 1; end < c->n && c->items[begin] != 0x11A7 && c->items[end] != 0x11A7;)
+            end++;
+        utf8proc_ssize_t n =
+            utf8proc_normalize_utf32(c->items + begin, (utf8proc_ssize_t)(end - begin), options);
+        if (n < 0) n = 0;
+        memmove(c->items + n_out, c->items + begin, (size_t)n * sizeof(*c->items));
+        n_out += (size_t)n;
+    }
+    c->n = n_out;
+}
+
 /* All forms leave characters below this alone. */
 static uint32_t first_affected(normalizer_kind form) {
     if (form == NORMALIZE_NFC) return 0x300;
@@ -109,11 +127,7 @@ mica_status mica_normalize_unicode(normalizer_kind form, const char *text, size_
     code_points c = {0};
     mica_status st = decompose(&c, text, n, (utf8proc_option_t)(options | UTF8PROC_DECOMPOSE), err);
     if (!st) st = order(&c, err);
-    if (!st && is_composed) {
-        utf8proc_ssize_t n_left = utf8proc_normalize_utf32(
-            c.items, (utf8proc_ssize_t)c.n, (utf8proc_option_t)(options | UTF8PROC_COMPOSE));
-        c.n = n_left < 0 ? 0 : (size_t)n_left;
-    }
+    if (!st && is_composed) compose(&c, (utf8proc_option_t)(options | UTF8PROC_COMPOSE));
     if (!st) st = mica_text_buffer_reserve(out, 4 * c.n, err);
     for (size_t i = 0; i < c.n && !st; i++) {
         text_put_char(out, (uint32_t)c.items[i]);
