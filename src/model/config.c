@@ -160,6 +160,15 @@ static void read_multipliers(config_reader *r, model_config *c, config_facts *fa
     }
 }
 
+/* A cap of null is none, as in the reference; only an absent one has a default. */
+static float read_softcap(config_reader *r, const char *key, float fallback) {
+    const json_value *v = mica_json_find(r->text, key);
+    if (v && v->kind == JSON_KIND_NULL) return 0.0f;
+    float cap = (float)mica_config_number(r, r->text, key, (double)fallback);
+    if (cap < 0.0f) fail_key(r, key, "0 or more");
+    return cap;
+}
+
 static void read_scales(config_reader *r, model_config *c, config_facts *facts) {
     const arch *a = r->arch;
     read_multipliers(r, c, facts);
@@ -173,12 +182,8 @@ static void read_scales(config_reader *r, model_config *c, config_facts *facts) 
         if (facts->query_scalar <= 0.0) fail_key(r, "query_pre_attn_scalar", "above 0");
     }
     if (!a->reads_softcaps) return;
-    c->attention_softcap = (float)mica_config_number(r, r->text, "attn_logit_softcapping",
-                                                     (double)a->attention_softcap);
-    c->final_softcap =
-        (float)mica_config_number(r, r->text, "final_logit_softcapping", (double)a->final_softcap);
-    if (c->attention_softcap < 0.0f) fail_key(r, "attn_logit_softcapping", "0 or more");
-    if (c->final_softcap < 0.0f) fail_key(r, "final_logit_softcapping", "0 or more");
+    c->attention_softcap = read_softcap(r, "attn_logit_softcapping", a->attention_softcap);
+    c->final_softcap = read_softcap(r, "final_logit_softcapping", a->final_softcap);
 }
 
 /* A key of the text model that may stand in the outer document instead. */

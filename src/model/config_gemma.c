@@ -131,8 +131,6 @@ static void finish_gemma4(config_reader *r, model_config *c) {
         snprintf(c->rope[0].type, sizeof(c->rope[0].type), "proportional");
         c->rope[0].partial_rotary_factor = 0.25;
     }
-    const json_value *cap = mica_json_find(r->text, "final_logit_softcapping");
-    if (cap && cap->kind == JSON_KIND_NULL) c->final_softcap = 0.0f;
     const json_value *seen = mica_json_find_set(r->text, "use_bidirectional_attention");
     const char *kind = mica_json_string(seen, seen ? "?" : "vision");
     if (!r->st && strcmp(kind, "vision") != 0)

@@ -391,6 +391,9 @@ static void test_gemma(void **state) {
     assert_true(c->attention_softcap == 5.0f && c->final_softcap == 8.0f);
     assert_true(r.facts.query_scalar == 24.0);
     done(&r);
+    c = read_ok(&r, GEMMA2 ",\"attn_logit_softcapping\":null,\"final_logit_softcapping\":null}");
+    assert_true(c->attention_softcap == 0.0f && c->final_softcap == 0.0f);
+    done(&r);
     c = read_ok(&r, GEMMA3 "}");
     assert_true(c->attention_softcap == 0.0f && c->final_softcap == 0.0f);
     assert_int_equal(c->n_ropes, 2);
