@@ -30,6 +30,7 @@ MODELS = {
     "unigram-bytes": dict(model_type="unigram", byte_fallback=True, vocab_size=500, user_defined_symbols=["<x>", "the ", "th", "ere"], unk_surface="?!"),
     "unigram-plain": dict(model_type="unigram", add_dummy_prefix=False, remove_extra_whitespaces=False, pad_id=0, bos_id=-1, eos_id=1, unk_id=2),
     "unigram-suffix": dict(model_type="unigram", treat_whitespace_as_suffix=True, remove_extra_whitespaces=False),
+    "unigram-frequent": dict(model_type="unigram", remove_extra_whitespaces=False, user_defined_symbols=["▁▁▁", "e", "in", "▁t", "es"]),
     "unigram-rules": dict(model_type="unigram", rules=True, user_defined_symbols=["<x>", "É", "AB"]),
     "bpe-rules": dict(model_type="bpe", rules=True, user_defined_symbols=["<x>", "É", "AB"]),
 }

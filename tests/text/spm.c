@@ -106,7 +106,7 @@ static void test_models(void **state) {
     }
     mica_arena_deinit(&arena);
     mica_free(data);
-    assert_int_equal(n_models, 10);
+    assert_int_equal(n_models, 11);
     assert_int_equal(n_wrong, 0);
 }
 

@@ -4,7 +4,7 @@
  * settings. BPE and Unigram models are read, word and character models are refused by name. Of the
  * many other fields none changes how text is cut. Sizes and numbers are checked as they are read.
  */
-#include <math.h>
+#include <float.h>
 
 #include "base/dtype.h"
 #include "text/tokenizer/codepoint.h"
@@ -82,7 +82,7 @@ typedef struct spm_load {
     spm_spaces spaces;
     float *scores;
     size_t n_scores, capacity;
-    float lowest, highest; /* of normal pieces */
+    float highest; /* of normal pieces, at least FLT_MIN as in SentencePiece */
 } spm_load;
 
 static mica_status fail_format(const spm_load *load, const char *what, mica_error *err) {
@@ -122,7 +122,6 @@ static mica_status read_piece(spm_load *load, proto_reader r, mica_error *err) {
     void *grown = mica_text_grow(load->scores, &load->capacity, load->n_scores + 1, sizeof(score));
     if (!grown) return mica_step_no_memory(&load->steps, err);
     load->scores = grown;
-    if (type == TOKEN_NORMAL && score < load->lowest) load->lowest = score;
     if (type == TOKEN_NORMAL && score > load->highest) load->highest = score;
     load->scores[load->n_scores] = score;
     return mica_vocab_add(&load->t->vocab, load->n_scores++, (const char *)text.data, text.n,
@@ -183,7 +182,7 @@ static mica_status make_scores(spm_load *load, mica_error *err) {
             t->spm.ranks[i] = mica_spm_rank(load->scores[i]);
             continue;
         }
-        /* A user-defined piece is worth more than any way around it. */
+        /* Scores are below 0, so this is worth more than nearly any way around it. */
         float score = load->scores[i];
         if (kind == TOKEN_USER) score = (float)t->vocab.len[i] * load->highest - 0.1f;
         st = mica_unigram_push_score(&t->unigram, (double)score, err);
@@ -315,8 +314,7 @@ mica_status mica_tokenizer_parse_spm(tokenizer **out, const uint8_t *data, size_
                      .unk = 0,
                      .bos = 1,
                      .eos = 2,
-                     .lowest = INFINITY,
-                     .highest = -INFINITY};
+                     .highest = FLT_MIN};
     load.spaces = (spm_spaces){.add_dummy_prefix = true, .remove_extra = true, .escape = true};
     mica_status st = load_all(&load, (proto_reader){data, n, 0}, config, err);
     mica_free(load.scores);
