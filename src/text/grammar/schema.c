@@ -119,7 +119,8 @@ static mica_status find_reference(schema_compiler *c, const char *ref, const jso
 
 /* A schema that is nothing but a reference is what it refers to. */
 static mica_status skip_references(schema_compiler *c, const json_value **v) {
-    for (int i = 0; i < 100; i++) {
+    enum { MAX_REFERENCES = 100 };
+    for (int i = 0; i < MAX_REFERENCES; i++) {
         const json_value *ref = mica_json_find(*v, "$ref");
         if (!ref || ref->kind != JSON_KIND_STRING) return MICA_OK;
         for (size_t k = 0; k < (*v)->n; k++) {
@@ -130,7 +131,9 @@ static mica_status skip_references(schema_compiler *c, const json_value **v) {
         mica_status st = find_reference(c, ref->string, v);
         if (st) return st;
     }
-    return mica_fail(c->err, MICA_E_INVALID, "schema: a \"$ref\" that leads back to itself");
+    return mica_fail(c->err, MICA_E_INVALID,
+                     "schema: a \"$ref\" that leads back to itself or through more than %d others",
+                     MAX_REFERENCES);
 }
 
 /* ---- flattening ---- */
@@ -295,6 +298,21 @@ static bool is_memo(const schema_memo *m, const schema_list *key, const schema_s
            m->site.types == site->types && is_key(&m->key, key);
 }
 
+static uint32_t *memo_chain(schema_compiler *c, const schema_list *key) {
+    uint64_t h = 0;
+    for (size_t i = 0; i < key->n; i++) {
+        h = (h ^ (uintptr_t)key->items[i]) * UINT64_C(0x9E3779B97F4A7C15);
+    }
+    return &c->memo_chains[(h >> 32) % SCHEMA_MEMO_CHAINS];
+}
+
+static const schema_memo *find_memo(schema_compiler *c, const schema_list *key) {
+    for (uint32_t i = *memo_chain(c, key); i; i = c->memos[i - 1].next) {
+        if (is_memo(&c->memos[i - 1], key, &c->site)) return &c->memos[i - 1];
+    }
+    return NULL;
+}
+
 static mica_status add_memo(schema_compiler *c, const schema_list *key, uint32_t *rule) {
     if (c->n_memos == c->memos_capacity) {
         size_t capacity = 2 * c->memos_capacity + 16;
@@ -304,7 +322,9 @@ static mica_status add_memo(schema_compiler *c, const schema_list *key, uint32_t
         c->memos_capacity = capacity;
     }
     if (!mica_build_rule(c->b, "schema", 6, rule)) return mica_schema_check(c, NULL);
-    c->memos[c->n_memos++] = (schema_memo){*key, c->site, *rule};
+    uint32_t *chain = memo_chain(c, key);
+    c->memos[c->n_memos++] = (schema_memo){*key, c->site, *rule, *chain};
+    *chain = (uint32_t)c->n_memos;
     c->b->rules[*rule].schema = c->at;
     return MICA_OK;
 }
@@ -316,10 +336,10 @@ mica_status mica_schema_place(schema_compiler *c, const schema_list *list, const
     mica_status st = make_key(c, list, &key);
     if (st) return st;
     if (key.n == 1) c->at = key.items[0];
-    for (size_t i = c->n_memos; i-- > 0;) {
-        if (!is_memo(&c->memos[i], &key, &c->site)) continue;
+    const schema_memo *known = find_memo(c, &key);
+    if (known) {
         c->at = outer;
-        *out = mica_expr_rule(c->b, c->memos[i].rule);
+        *out = mica_expr_rule(c->b, known->rule);
         return mica_schema_check(c, *out);
     }
     if (++c->depth > SCHEMA_MAX_DEPTH)

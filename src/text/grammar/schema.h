@@ -46,7 +46,10 @@ typedef struct schema_memo {
     schema_list key;
     schema_site site;
     uint32_t rule;
+    uint32_t next; /* + 1, of the same chain; 0: none */
 } schema_memo;
+
+enum { SCHEMA_MEMO_CHAINS = 1024 };
 
 /* The raw texts of a notation that are read as strings where `types` may stand. */
 typedef struct schema_text_memo {
@@ -62,6 +65,7 @@ typedef struct schema_compiler {
     schema_options options;
     schema_memo *memos;
     size_t n_memos, memos_capacity;
+    uint32_t memo_chains[SCHEMA_MEMO_CHAINS]; /* the latest memo + 1, by hash of its key */
     schema_text_memo *texts;
     size_t n_texts, texts_capacity;
     int nested, depth;

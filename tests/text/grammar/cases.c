@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cmocka_base.h"
 #include "fault_alloc.h"
@@ -366,6 +367,37 @@ static bool accepts_token(grammar_machine *m, const char *const *tokens) {
 }
 
 /* Calls as Hermes writes them, at most two, of two tools; \xFF marks a special token. */
+/* CPU seconds that a union of n constants takes to compile, the less of two runs. */
+static double union_s(size_t n) {
+    char *text = malloc(n * 32 + 32), *end = text + sprintf(text, "{\"anyOf\":[true");
+    double least = 1e9;
+    assert_non_null(text);
+    for (size_t i = 0; i < n; i++) {
+        end += sprintf(end, ",{\"const\":\"v%zu\"}", i);
+    }
+    strcpy(end, "]}");
+    for (int run = 0; run < 2; run++) {
+        grammar *g;
+        mica_error err;
+        struct timespec from, to;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+        assert_int_equal(compile(&g, SCHEMA, text, NULL, &err), MICA_OK);
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+        double s = (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
+        if (s < least) least = s;
+        mica_grammar_free(g);
+    }
+    free(text);
+    return least;
+}
+
+/* Four times the schemas may cost four times the work, and not sixteen. */
+static void schemas_compile_in_linear_time(void **state) {
+    (void)state;
+    double small = union_s(4000), large = union_s(16000);
+    if (large > 8 * small) fail_msg("%g s for 4000 schemas, %g s for 16000", small, large);
+}
+
 static void calls_are_made_of_pieces(void **state) {
     (void)state;
     static const char first[] =
@@ -517,6 +549,7 @@ int main(void) {
         cmocka_unit_test(errors_say_where),
         cmocka_unit_test(schema_errors_have_pointers),
         cmocka_unit_test(history_can_be_taken_back),
+        cmocka_unit_test(schemas_compile_in_linear_time),
         cmocka_unit_test(calls_are_made_of_pieces),
         cmocka_unit_test(decoders_that_look_around_are_refused),
         cmocka_unit_test(allocations_may_fail),
