@@ -1,7 +1,7 @@
 /* grammar.c: what constrained output costs: compile time, and time per token mask.
  *
- * Usage: bench_grammar TOKENIZER CASES. CASES has one JSON object a line: {"name", "schema",
- * "tokens": [[ids], ...]}: instances as token ids. For each case a fresh machine follows the
+ * Usage: bench_grammar TOKENIZER CASES. CASES has one JSON object a line: {"name", "schema_text" or
+ * "regex", "tokens": [[ids], ...]}: texts as token ids. For each case a fresh machine follows the
  * instances in turn, as a server does that keeps a schema's machine; the first instance is also
  * reported alone (cold). Prints one JSON object a line.
  */
@@ -83,10 +83,12 @@ static grammar_stats run_once(const json_value *c, const grammar_vocab *v, int32
     mica_error err;
     size_t n_words = GRAMMAR_MASK_WORDS(mica_grammar_vocab_size(v));
     uint64_t *mask = calloc(n_words, sizeof(*mask));
-    const json_value *lists = mica_json_find(c, "tokens"), *text = mica_json_find(c, "schema_text");
+    const json_value *lists = mica_json_find(c, "tokens"), *text = mica_json_find(c, "schema_text"),
+                     *regex = mica_json_find(c, "regex");
     double start = cpu_s();
-    if (mica_grammar_compile_schema_text(&g, text->string, text->n, NULL, &err))
-        die("schema", &err);
+    if (regex ? mica_grammar_compile_regex(&g, regex->string, regex->n, &err)
+              : mica_grammar_compile_schema_text(&g, text->string, text->n, NULL, &err))
+        die("grammar", &err);
     if (mica_grammar_machine_new(&m, g, v, &end_id, 1, &err)) die("machine", &err);
     double s = cpu_s() - start;
     if (s < t->compile) t->compile = s;

@@ -234,15 +234,31 @@ def all_cases():
         [{"text": words(rng, 150) + "\n\"quoted\"\t" + words(rng, 50)} for _ in some]
 
 
+# Raw text, as calls hold it: a pattern and texts that match it.
+REGEXES = {
+    "until-tag": ("[^<]*</v>", ['He said "hi", then\nleft; x = y\\z for 12.5 </v>', "état, 日本 語</v>"]),
+    "bounded": ("[^<]{0,20}</v>", ["some short text</v>", "</v>"]),
+    "or-number": ("(-?[0-9]{1,9}|[^<]*)</v>", ['12 monkeys "x"\n</v>', "-512</v>"]),
+    "lines": ("([^\\n]{1,80}\\n)+", ['one line\nand another one, with "quotes"\n']),
+    "words": ("(\\w+ ){3,9}\\w+\\.", ["the quick brown fox."]),
+    "date": ("[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}Z", ["2025-03-09T12:30Z"]),
+}
+
+
+def all_texts():
+    for name, schema, values in all_cases():
+        yield name, {"schema_text": json.dumps(schema)}, [json.dumps(v, ensure_ascii=False) for v in values]
+    for name, (regex, texts) in REGEXES.items():
+        yield name, {"regex": regex}, texts
+
+
 def write(tokenizer_path, path):
     from tokenizers import Tokenizer
     tokenizer = Tokenizer.from_file(tokenizer_path)
     with open(path, "w") as out:
-        for name, schema, values in all_cases():
-            texts = [json.dumps(v, ensure_ascii=False) for v in values]
+        for name, grammar, texts in all_texts():
             tokens = [tokenizer.encode(t, add_special_tokens=False).ids for t in texts]
-            case = {"name": name, "schema_text": json.dumps(schema), "tokens": tokens}
-            out.write(json.dumps(case) + "\n")
+            out.write(json.dumps({"name": name, **grammar, "tokens": tokens}) + "\n")
 
 
 class Llguidance:
@@ -253,9 +269,12 @@ class Llguidance:
         self.tokenizer = llguidance.LLTokenizer(open(tokenizer_path).read())
         self.bits = llguidance.numpy.allocate_token_bitmask(1, self.tokenizer.vocab_size)
 
-    def compile(self, text):
+    def compile(self, case):
         start = time.process_time()
-        grammar = self.lib.LLMatcher.grammar_from_json_schema(text)
+        if "regex" in case:
+            grammar = self.lib.LLMatcher.grammar_from_regex(case["regex"])
+        else:
+            grammar = self.lib.LLMatcher.grammar_from_json_schema(case["schema_text"])
         matcher = self.lib.LLMatcher(self.tokenizer, grammar)
         self.first = matcher
         return grammar, time.process_time() - start
@@ -283,10 +302,13 @@ class Xgrammar:
         self.info = info
         self.bits = xgrammar.allocate_token_bitmask(1, n)
 
-    def compile(self, text):
+    def compile(self, case):
         compiler = self.lib.GrammarCompiler(self.info, max_threads=1, cache_enabled=False)
         start = time.process_time()
-        grammar = compiler.compile_json_schema(text, any_whitespace=True, strict_mode=False)
+        if "regex" in case:
+            grammar = compiler.compile_regex(case["regex"])
+        else:
+            grammar = compiler.compile_json_schema(case["schema_text"], any_whitespace=True, strict_mode=False)
         return grammar, time.process_time() - start
 
     def matcher(self, grammar):
@@ -307,7 +329,7 @@ def run(which, tokenizer_path, path):
         compile_s, times, n_first = 1e9, None, 0
         for number in range(9):
             if number < 3 or compile_s < 0.05:  # those that take long are not compiled anew
-                grammar, seconds = engine.compile(case["schema_text"])
+                grammar, seconds = engine.compile(case)
                 compile_s = min(compile_s, seconds)
             run_times = []
             for instance, tokens in enumerate(case["tokens"]):
