@@ -173,24 +173,25 @@ def write_gguf(path, tensors, config, arch):
     return plain
 
 
-def unstacked(tensors, path):
-    """gate_up_proj [E, H, 2I] and down_proj [E, I, H] of `path` as a matrix for each expert."""
+def unstacked(tensors, path, both, down, turned):
+    """The stacks `both` [E, 2I, H] and `down` [E, H, I] of `path`, the last two dimensions turned or
+    not, as a matrix for each expert."""
     out = {}
     for key, x in tensors.items():
-        stem, _, last = key.rpartition(".")
-        if not stem.endswith(path) or last not in ("gate_up_proj", "down_proj"):
+        stem, _, last = key.partition(path + ".")
+        if last not in (both, down):
             out[key] = x
             continue
-        for e, w in enumerate(x.transpose(1, 2)):
+        for e, w in enumerate(x.transpose(1, 2) if turned else x):
             half = w.shape[0] // 2
-            parts = {"down_proj": w} if last == "down_proj" else {
+            parts = {"down_proj": w} if last == down else {
                 "gate_proj": w[:half], "up_proj": w[half:]}
             for name, part in parts.items():
-                out[f"{stem}.{e}.{name}.weight"] = part.contiguous()
+                out[f"{stem}{path}.{e}.{name}.weight"] = part.contiguous()
     return out
 
 
-def restacked(plain, path):
+def restacked(plain, path, both, down, turned):
     out, stacks = {}, {}
     for key, x in plain.items():
         m = re.match(rf"(.*{re.escape(path)})\.(\d+)\.(\w+)\.weight$", key)
@@ -199,9 +200,9 @@ def restacked(plain, path):
         else:
             out[key] = x
     for stem, p in stacks.items():
-        both = [torch.cat(pair) for pair in zip(p["gate_proj"], p["up_proj"])]
-        out[stem + ".gate_up_proj"] = torch.stack(both).transpose(1, 2).contiguous()
-        out[stem + ".down_proj"] = torch.stack(p["down_proj"]).transpose(1, 2).contiguous()
+        pairs = torch.stack([torch.cat(pair) for pair in zip(p["gate_proj"], p["up_proj"])])
+        for name, x in ((both, pairs), (down, torch.stack(p["down_proj"]))):
+            out[f"{stem}.{name}"] = (x.transpose(1, 2) if turned else x).contiguous()
     return out
 
 
@@ -402,13 +403,13 @@ def make(name, spec, args):
             write_folder(Path(temp) / "plain", plain, saved, {"format": "pt"})
             result, logits = run(Path(temp) / "plain", name, spec, args.work)
         else:
-            path = spec.get("split_stacks")
+            stacks = spec.get("split_stacks")
             tensors = stored(tensors, torch.bfloat16)
             if spec.get("split_kv"):
                 tensors = split_kv(tensors, saved)
             packed, plain, quant = quantized_folder(
-                unstacked(tensors, path) if path else tensors, spec, saved)
-            plain = restacked(plain, path) if path else plain
+                unstacked(tensors, *stacks) if stacks else tensors, spec, saved)
+            plain = restacked(plain, *stacks) if stacks else plain
             plain = joined_kv(plain) if spec.get("split_kv") else plain
             legacy = spec.get("hub_config", lambda c: c)(copy.deepcopy(saved))
             write_folder(args.out / name, packed,

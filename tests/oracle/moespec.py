@@ -2,6 +2,7 @@
 
 Each entry: `type` and `config` for Transformers; `router_class`, how the class that chooses experts
 ends; `mlx_name`, from a hub name to that of MLX's layout, (stack, expert) for one expert's matrix;
+`split_stacks`, where such a matrix is kept;
 `quant_config` and `hub_config`, what the quantized twin changes in sizes and in the spelling of its
 config.json (older files).
 """
@@ -29,6 +30,11 @@ def stack_names(key, before=r"mlp\.experts", after="mlp.switch_mlp",
     return f"{m[1]}{after}.{name}", int(m[2])
 
 
+def granite_names(key):
+    """A hub name of GraniteMoE, its stacks cut as GRANITE_STACKS says, in MLX's layout."""
+    return stack_names(key, "block_sparse_moe", "block_sparse_moe.switch_mlp")
+
+
 def old_rope(config):
     """rope_theta and rope_scaling as files of before Transformers 5 spell them."""
     rope = config.pop("rope_parameters", None) or {}
@@ -49,6 +55,10 @@ def without(key):
     """What mica must then find out itself."""
     return lambda config: {k: v for k, v in config.items() if k != key}
 
+
+# Where a family keeps all experts in one tensor: (path, gate and up, down, are they [in, out]).
+GRANITE_STACKS = ("block_sparse_moe", "input_linear.weight", "output_linear.weight", False)
+LLAMA4_STACKS = ("feed_forward.experts", "gate_up_proj", "down_proj", True)
 
 MODELS = {
     "qwen3_moe": dict(
@@ -102,12 +112,20 @@ MODELS = {
                           rope_parameters={"rope_type": "default", "rope_theta": 1e6}),
         hub_config=old_rope),
     "granitemoe": dict(
-        type="granitemoe", router_class="TopKRouter",
+        type="granitemoe", router_class="TopKRouter", mlx_name=granite_names,
+        split_stacks=GRANITE_STACKS,
+        quant_config=dict(WIDE, vocab_size=32, intermediate_size=32, num_local_experts=3,
+                          num_hidden_layers=1, attention_bias=True, tie_word_embeddings=True),
+        hub_config=old_rope,
         config=dict(BASE, intermediate_size=16, num_local_experts=4, num_experts_per_tok=2,
                     attention_multiplier=0.2, embedding_multiplier=3.0, residual_multiplier=0.3,
                     logits_scaling=4.0)),
     "granitemoeshared": dict(
-        type="granitemoeshared", router_class="TopKRouter",
+        type="granitemoeshared", router_class="TopKRouter", mlx_name=granite_names,
+        split_stacks=GRANITE_STACKS,
+        quant_config=dict(WIDE, vocab_size=32, intermediate_size=32, num_local_experts=3,
+                          num_hidden_layers=1, shared_intermediate_size=32),
+        hub_config=old_rope,
         config=dict(BASE, intermediate_size=16, num_local_experts=4, num_experts_per_tok=2,
                     attention_multiplier=0.2, embedding_multiplier=3.0, residual_multiplier=0.3,
                     logits_scaling=4.0, shared_intermediate_size=24, tie_word_embeddings=True)),
@@ -162,7 +180,7 @@ MODELS = {
                     rope_parameters={**YARN, "rope_theta": 150000.0, "truncate": False})),
     # as Scout: chunks of 12 in all layers but one, experts everywhere; and as Maverick
     "llama4": dict(
-        type="llama4_text", router_class="Llama4Router", split_stacks="feed_forward.experts",
+        type="llama4_text", router_class="Llama4Router", split_stacks=LLAMA4_STACKS,
         mlx_name=lambda k: stack_names("language_model." + k, r"feed_forward\.experts",
                                        "feed_forward.experts"),
         config=dict(BASE, head_dim=8, intermediate_size=16, intermediate_size_mlp=24, vocab_size=32,
@@ -181,7 +199,13 @@ MODELS = {
                               "text_config": {**old_rope(c), "no_rope_layers": [],
                                               "attn_temperature_tuning": 4}}),
     "deepseek_v2": dict(
-        type="deepseek_v2", router_class="TopkRouter",
+        type="deepseek_v2", router_class="TopkRouter", mlx_name=stack_names,
+        quant_config=dict(vocab_size=32, num_attention_heads=2, num_key_value_heads=2,
+                          kv_lora_rank=32, q_lora_rank=None, qk_rope_head_dim=4,
+                          qk_nope_head_dim=28, v_head_dim=16, n_routed_experts=3, n_group=1,
+                          topk_group=1, topk_method="greedy", moe_intermediate_size=32,
+                          intermediate_size=32, num_hidden_layers=1, first_k_dense_replace=0),
+        hub_config=old_rope,
         config=dict(BASE, num_key_value_heads=4, kv_lora_rank=16, q_lora_rank=24,
                     qk_rope_head_dim=8, qk_nope_head_dim=16, v_head_dim=12,
                     n_routed_experts=8, num_experts_per_tok=2, n_group=4, topk_group=1,
