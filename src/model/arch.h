@@ -278,6 +278,7 @@ typedef struct arch {
     no_rope_rule no_rope;
     bool is_local_rope_plain; /* sliding layers have the same theta and no scaling */
     bool reads_rope_alpha;    /* theta * alpha^(d / (d - 2)) */
+    bool has_scaled_rope;     /* the reference's rope without a key is scaled: one is required */
     bool reads_query_boost;   /* llama_4_scaling_beta: queries grow with the position */
     bool reads_mscale; /* short_mscale and long_mscale, which must be equal, are the input scale */
     bool tunes_bare_layers;     /* attn_temperature_tuning: those of layers without rope do */

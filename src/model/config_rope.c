@@ -317,6 +317,12 @@ void mica_config_read_ropes(config_reader *r, model_config *c, config_facts *fac
         r->st = mica_fail(r->err, MICA_E_FORMAT,
                           "%s: config.json has no \"rope_theta\", which %s needs", r->where,
                           r->arch->name);
+    if (r->arch->has_scaled_rope && !k.flat && !k.scaling && !r->st)
+        r->st = mica_fail(r->err, MICA_E_FORMAT,
+                          "%s: config.json has neither \"rope_parameters\" nor \"rope_scaling\", "
+                          "which %s needs: a rope without scaling must be stated as \"rope_type\": "
+                          "\"default\" in \"rope_parameters\"",
+                          r->where, r->arch->name);
     facts->has_rope_theta =
         mica_json_find_set(k.flat, "rope_theta") || mica_json_find_set(r->text, "rope_theta");
     rope_config *rope = &c->rope[0];

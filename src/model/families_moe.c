@@ -288,6 +288,7 @@ static const arch rows[] = {
         .bias_defaults = 1u << BIAS_RULE_ATTENTION_KEY,
         .tie = TIE_RULE_FALSE,
         .has_sinks = true,
+        .has_scaled_rope = true,
         .rope_theta = 150000.0,
         .windows = WINDOW_RULE_PATTERN,
         .window_pattern = 2,

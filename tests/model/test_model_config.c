@@ -19,6 +19,9 @@
 #define MISTRAL "{\"model_type\":\"mistral\"," SIZES
 #define QWEN2 "{\"model_type\":\"qwen2\"," SIZES
 #define QWEN3 "{\"model_type\":\"qwen3\",\"head_dim\":32," SIZES
+#define DOTS1                                           \
+    "{\"model_type\":\"dots1\",\"n_routed_experts\":8," \
+    "\"num_experts_per_tok\":2,\"moe_intermediate_size\":32," SIZES
 #define EXAONE4 "{\"model_type\":\"exaone4\"," SIZES
 #define GEMMA2 "{\"model_type\":\"gemma2\",\"head_dim\":32," SIZES
 #define GEMMA3 "{\"model_type\":\"gemma3_text\",\"head_dim\":32," SIZES
@@ -311,6 +314,41 @@ static void test_bad_ropes(void **state) {
 
 /* Windows of the four layers as a string: '.' full, 'o' full without rope, 'w' sliding with a rope
  * of its own, 's' without. */
+/* What an absent key means, where families of one kind differ. */
+static void test_absent_keys(void **state) {
+    (void)state;
+#define ROUTED \
+    SIZES ",\"num_experts_per_tok\":2,\"moe_intermediate_size\":32,\"n_routed_experts\":8"
+#define LATENT                                                                 \
+    ROUTED ",\"kv_lora_rank\":16,\"q_lora_rank\":null,\"qk_rope_head_dim\":8," \
+           "\"qk_nope_head_dim\":16,\"v_head_dim\":16"
+    static const struct {
+        const char *text;
+        double theta, partial;
+        bool normalize;
+    } rows[] = {
+        {"{\"model_type\":\"glm\"," SIZES "}", 1e4, 0.5, false},
+        {"{\"model_type\":\"glm4\",\"rope_theta\":1e4," SIZES "}", 1e4, 0.5, false},
+        {"{\"model_type\":\"nemotron\",\"norm_eps\":1e-5," SIZES "}", 1e4, 0.5, false},
+        {"{\"model_type\":\"exaone\",\"num_layers\":4,\"layer_norm_epsilon\":1e-5," SIZES "}", 5e5,
+         1.0, false},
+        {"{\"model_type\":\"deepseek_v3\"," LATENT "}", 1e4, 1.0, true},
+        {"{\"model_type\":\"glm4_moe\"," ROUTED "}", 1e4, 0.5, true},
+        {"{\"model_type\":\"dots1\"," ROUTED "}", 1e4, 1.0, false},
+        {"{\"model_type\":\"qwen3_moe\"," ROUTED "}", 1e6, 1.0, false},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        reading r;
+        const model_config *c = read_ok(&r, rows[i].text);
+        if (c->rope[0].theta != rows[i].theta ||
+            c->rope[0].partial_rotary_factor != rows[i].partial ||
+            c->moe.normalize != rows[i].normalize)
+            fail_msg("row %zu: theta %g, partial %g, normalize %d", i, c->rope[0].theta,
+                     c->rope[0].partial_rotary_factor, c->moe.normalize);
+        done(&r);
+    }
+}
+
 static void windows_text(const model_config *c, char *out) {
     for (int64_t i = 0; i < c->n_layers; i++) {
         char full = c->rope_of_layer[i] == MODEL_NO_ROPE ? 'o' : '.';
@@ -334,6 +372,9 @@ static void test_windows(void **state) {
         {MISTRAL ",\"sliding_window\":8}", "ssss", 8},
         {MISTRAL "}", "ssss", 4096},
         {MISTRAL ",\"sliding_window\":null}", "....", 0},
+        {DOTS1 "}", "....", 4096},
+        {DOTS1 ",\"max_window_layers\":2}", "..ss", 4096},
+        {DOTS1 ",\"max_window_layers\":2,\"sliding_window\":null}", "....", 0},
         {EXAONE4 "}", "ssso", 4096},
         {EXAONE4 ",\"sliding_window\":null}", "....", 0},
         {EXAONE4 ",\"sliding_window\":8,\"sliding_window_pattern\":\"LG\"}", "soso", 8},
@@ -564,6 +605,13 @@ static void test_dense_rejections(void **state) {
     expect_bad(OF("ministral3") ",\"rope_parameters\":{\"rope_type\":\"linear\",\"factor\":4,"
                                 "\"rope_theta\":1e5,\"llama_4_scaling_beta\":0.1}}",
                MICA_E_FORMAT, "\"original_max_position_embeddings\" is missing");
+    /* the reference scales without a key, so that silence would be another rope */
+    expect_bad(OF("ministral3") ",\"rope_theta\":1e6}", MICA_E_FORMAT,
+               "neither \"rope_parameters\" nor \"rope_scaling\", which ministral3 needs");
+    expect_bad(OF("apertus") ",\"rope_theta\":1e6,\"rope_scaling\":null}", MICA_E_FORMAT,
+               "neither \"rope_parameters\" nor \"rope_scaling\", which apertus needs");
+    expect_bad(OF("gpt_oss") "}", MICA_E_FORMAT,
+               "neither \"rope_parameters\" nor \"rope_scaling\", which gpt_oss needs");
 #undef OF
 }
 
@@ -721,6 +769,7 @@ int main(void) {
         cmocka_unit_test(test_rope_spellings),
         cmocka_unit_test(test_rope_fields),
         cmocka_unit_test(test_bad_ropes),
+        cmocka_unit_test(test_absent_keys),
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_gemma),
         cmocka_unit_test(test_wrappers),
