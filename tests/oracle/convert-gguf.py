@@ -95,6 +95,7 @@ FILES = {
             "rope_theta": 1e4, "rope_type": "longrope", "original_max_position_embeddings": 128,
             "short_factor": [1.0, 1.1, 1.3, 1.7], "long_factor": [1.0, 2.0, 3.0, 5.0],
             "short_mscale": MSCALE, "long_mscale": MSCALE})),
+    "granitemoe": dict(of="granitemoe", config=dict(num_hidden_layers=1, num_local_experts=3)),
     "granitemoeshared": dict(of="granitemoeshared", config=dict(num_hidden_layers=1,
                                                                 num_local_experts=3)),
     "glm4_moe": dict(of="glm4_moe", config=dict(FEW, head_dim=8, moe_intermediate_size=8)),
