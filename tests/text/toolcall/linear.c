@@ -5,6 +5,7 @@
  */
 #include "cmocka_base.h"
 
+#include <math.h>
 #include <time.h>
 
 #include "answer.h"
@@ -139,14 +140,24 @@ static double less(const shape *s, size_t n, feeding how) {
     return one < other ? one : other;
 }
 
+/* Company on the machine makes a run longer, never shorter: what looks bad is measured again. */
+static bool is_linear(const shape *s, feeding how, double *one, double *more) {
+    *one = *more = INFINITY;
+    for (int round = 0; round < 6; round++) {
+        *one = fmin(*one, less(s, SMALL, how));
+        *more = fmin(*more, less(s, SHARE * SMALL, how));
+        if (*more <= 2 * SHARE * *one || *more <= 0.05) return true;
+    }
+    return false;
+}
+
 static void work_is_linear(void **state) {
     (void)state;
     size_t n_bad = 0;
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
         for (feeding how = IN_PIECES; how < N_FEEDINGS; how++) {
-            double one = less(&shapes[i], SMALL, how);
-            double more = less(&shapes[i], SHARE * SMALL, how);
-            bool is_bad = more > 2 * SHARE * one && more > 0.05;
+            double one, more;
+            bool is_bad = !is_linear(&shapes[i], how, &one, &more);
             n_bad += is_bad;
             if (is_bad || more > 0.3) {
                 print_message("%s, %.40s, feeding %d: %.3f s, and %.3f s for %d times as much%s\n",
