@@ -216,8 +216,9 @@ mica_status mica_sampler_process(sampler *s, const float *logits, const int32_t 
     return find_top(row, s->n_vocab, best, err);
 }
 
-/* exp of x <= 0, to 2 ulp: 2^k times a polynomial of the rest. Without branches and calls, so that
- * loops over it become vectors; below the least normal number 0, or what is near it. */
+/* exp of x <= 0, to 3.1 ulp over all floats in [-87, 0]: 2^k times a polynomial of the rest.
+ * Without branches and calls, so that loops over it become vectors; below the least normal number
+ * 0, or what is near it. */
 static inline float exp_below(float x) {
     const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
     x = x < -87.0f ? -87.0f : x;
@@ -318,8 +319,9 @@ static int64_t collect(sampler *s, float lo, float hi) {
 int64_t mica_sampler_keep(sampler *s, int32_t best, const int32_t **kept) {
     const sampler_options *o = &s->options;
     bool by_min = o->min_p != 0;
-    ranking r = {.by_mass = o->top_p > 0 && o->top_p<1, .most = o->top_k> 0 ? o->top_k : s->n_vocab,
-                 .least = by_min ? s->row[best] + logf(o->min_p) : -INFINITY};
+    ranking r = {.most = o->top_k > 0 ? o->top_k : s->n_vocab};
+    r.by_mass = o->top_p > 0 && o->top_p < 1;
+    r.least = by_min ? s->row[best] + logf(o->min_p) : -INFINITY;
     if (!r.by_mass && !by_min && r.most >= s->n_vocab) {
         *kept = s->ranked;
         return collect(s, -FLT_MAX, INFINITY);

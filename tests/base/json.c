@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/json.h"
 #include "fault_alloc.h"
+#include "thread_time.h"
 
 /* ---- helpers ---- */
 
@@ -318,9 +318,9 @@ static void many_keys(void **state) {
     json_value *v = NULL;
     size_t n = 0;
     char *text = make_object(300000, plain_key, &n);
-    double begin = mica_now_s();
+    double begin = thread_seconds();
     assert_int_equal(mica_json_parse(&v, text, n, "t", false, &arena, NULL), MICA_OK);
-    assert_true(mica_now_s() - begin < 30);
+    assert_true(thread_seconds() - begin < 5.0);
     free(text);
     assert_int_equal(v->n, 300000);
     assert_string_equal(v->members[299999].key, "key299999");

@@ -3,20 +3,13 @@
  * does not fit the second-level cache.
  */
 #include <stdlib.h>
-#include <time.h>
 
 #include "backend/cpu/peak.h"
 #include "check.h"
 #include "graph/attention_parts.h"
+#include "thread_time.h"
 
 #define N_RUNS 7
-
-/* Time that this thread ran: other work on the machine does not count. */
-static double thread_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;

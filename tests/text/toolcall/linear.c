@@ -6,9 +6,9 @@
 #include "cmocka_base.h"
 
 #include <math.h>
-#include <time.h>
 
 #include "answer.h"
+#include "thread_time.h"
 
 enum { SMALL = 1 << 16, SHARE = 4, PIECE = 4 };
 
@@ -100,12 +100,6 @@ static void put_unit(bytes *text, const shape *s, size_t i) {
     bytes_append(text, unit, n);
 }
 
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* The time of one answer; its size grows to n. */
 static double parse(const shape *s, size_t n, feeding how) {
     toolcall_dialect d = {0};
@@ -122,9 +116,9 @@ static double parse(const shape *s, size_t n, feeding how) {
     for (size_t i = 0; how != AT_ONCE && i < text.n && n_cuts < n / PIECE + 256; i += PIECE) {
         cuts[n_cuts++] = i;
     }
-    double begin = seconds();
+    double begin = thread_seconds();
     answer a = answer_parse(&d, &options, false, text.data, text.n, cuts, n_cuts);
-    double time = seconds() - begin;
+    double time = thread_seconds() - begin;
     bool is_list = s->n_calls == SIZE_MAX, is_first = s->head[0] != '\0';
     if (a.wrong) fail_msg("%s: %s", s->format, a.wrong);
     if (how != IN_PIECES_STREAMED)
